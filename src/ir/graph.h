@@ -39,6 +39,7 @@ struct Value {
   Layout layout;
   std::optional<HostTensor> constant;  // set for constants
   NodeId producer = kNoNode;           // kNoNode: graph input or constant
+  bool weight = false;  // a graph input whose bytes never change between runs (a region's constant operand): kernels may pack it once
 };
 
 using Attribute = std::variant<int64_t, double, std::vector<int64_t>>;
@@ -121,8 +122,9 @@ class Graph {
 Graph without_dead_code(const Graph& graph);
 // Rebuilds topological order; fails naming a node of the cycle.
 Result<Graph> sorted(Graph graph);
-// The subgraph of `nodes` as a graph of its own: what it reads from outside becomes inputs (constants stay constants), `outputs`
-// its outputs. `input_map` (optional out): outer ValueId of each inner input.
+// The subgraph of `nodes` as a graph of its own, `outputs` its outputs. What it reads from outside becomes inputs, in order of
+// first use; constants of more than one element become inputs marked `weight` (their values do not change code), single-element
+// constants stay constants (they are inlined into the kernel). `input_map` (optional out): outer ValueId of each inner input.
 Graph extract(const Graph& graph, const std::vector<NodeId>& nodes, const std::vector<ValueId>& outputs, std::vector<ValueId>* input_map = nullptr);
 
 }  // namespace rtx::ir

@@ -1,7 +1,8 @@
 #pragma once
 // The text form of a graph, both ways. It is what tests compare, `rtx explain` prints and cache keys contain.
 //
-//   x: f32[7,5] strides [1,7];                 graph input, optional layout
+//   x: f32[7,5] strides [1,7];                 graph input, optional layout (also `offset 2`)
+//   w: f32[384,384] weight;                    graph input whose bytes never change
 //   w: const f32[2] {1, 2};                    constant with values; large ones print as `const f32[384,384] #<blake2b-64 of bytes>`
 //                                              (such a text does not parse back without the constants: parse() takes a map)
 //   s = softmax(x, axis=1);                    node; types of results are inferred, except

@@ -1,0 +1,53 @@
+#pragma once
+// What stages pass between them about one kernel: its text, its launches, its binary. Pure data, no vendor.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace rtx::backend {
+
+// Where an argument's pointer comes from. All arguments are pointers; run-time scalars live in a parameter block buffer.
+enum class BufferKind : uint8_t {
+  input,      // the region's input `index`
+  output,     // the region's output `index`
+  workspace,  // the plan's workspace `index`: uninitialised at the first step, shared by the steps of one run
+  prepared,   // the plan's prepared buffer `index`: filled once by the prepare steps, read only afterwards
+};
+
+struct BufferRef {
+  BufferKind kind = BufferKind::input;
+  int index = 0;
+  bool operator==(const BufferRef&) const = default;
+};
+
+struct Dim3 {
+  int64_t x = 1, y = 1, z = 1;
+  int64_t count() const { return x * y * z; }
+  bool operator==(const Dim3&) const = default;
+};
+
+struct Launch {
+  std::string entry;          // function of the plan's text
+  Dim3 grid;                  // groups; a launch with no groups is never issued
+  Dim3 group;                 // threads of a group; {1,1,1} on a CPU
+  int64_t scratch_bytes = 0;  // CPU: scratch per thread (64-byte aligned); GPU: dynamic shared memory
+  std::vector<BufferRef> arguments;
+};
+
+// Everything needed to compute one region with one choice of parameters.
+struct KernelPlan {
+  std::string name;  // readable identifier: "gemm_f32_128x384x384_bias_gelu"
+  std::string text;  // self-contained source: prelude, device headers and entries
+  std::vector<int64_t> workspace_bytes;
+  std::vector<int64_t> prepared_bytes;
+  std::vector<Launch> prepare;  // read inputs marked weight, write prepared buffers; issued once per loaded program
+  std::vector<Launch> steps;    // issued in order, each after the one before is complete
+  std::string numerics_class;   // candidates of one class give the same bits: instruction, order along K, splits, reduction tree
+};
+
+struct Binary {
+  std::vector<std::byte> bytes;  // shared object, cubin, code object
+  std::string log;               // the compiler's own words, also on success
+};
+
+}  // namespace rtx::backend

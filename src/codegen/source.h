@@ -1,0 +1,30 @@
+#pragma once
+// Source: builds the text of a kernel so that it reads as if written by hand: indentation, named values, one include each.
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "codegen/dialect.h"
+
+namespace rtx::codegen {
+
+class Source {
+ public:
+  // Opens with the comment block: name, generator, parameters, work, target.
+  Source(const Dialect& dialect, std::string_view name, std::string_view generator, std::string_view parameters, std::string_view work);
+  // Inlines an embedded device header (path relative to src/) once; the dialect's prelude is already there.
+  void include(std::string_view embedded_path);
+  void line(std::string_view text = {});      // one line at the current indentation
+  void open(std::string_view text);           // "text {" and indent
+  void close(std::string_view suffix = {});   // "}" + suffix
+  std::string fresh(std::string_view base);   // base, base_1, ...: a name not used before
+  std::string take();                         // the whole text
+
+ private:
+  std::string text_;
+  int depth_ = 0;
+  std::set<std::string, std::less<>> included_, names_;
+};
+
+}  // namespace rtx::codegen
