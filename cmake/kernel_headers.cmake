@@ -1,0 +1,34 @@
+# Every device header and prelude is compiled alone, so that a broken one fails this build and not
+# a user's first run. -nostdinc because emitted text has no system headers to lean on.
+# Headers of GPU capabilities need their own prelude and are left to their backend's emulator.
+
+set(gpu_only "(cuda|hip|metal|wgmma|tma|mfma|wmma|simdgroup)")
+set(checked ${device_headers} ${preludes})
+list(FILTER checked EXCLUDE REGEX "(device_${gpu_only}[^/]*\\.h|backend/${gpu_only}/[^/]*)$")
+
+set(check_sources)
+foreach(header IN LISTS checked)
+  cmake_path(RELATIVE_PATH header BASE_DIRECTORY "${src}" OUTPUT_VARIABLE relative)
+  string(MAKE_C_IDENTIFIER "${relative}" name)
+  set(content "")
+  if(NOT relative MATCHES "^backend/" AND EXISTS "${src}/backend/cpu/prelude.h")
+    string(APPEND content "#include \"backend/cpu/prelude.h\"\n")
+  endif()
+  string(APPEND content "#include \"${relative}\"\n")
+  file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/generated/kernel_headers/${name}.cpp" CONTENT "${content}" @ONLY)
+  list(APPEND check_sources "${CMAKE_BINARY_DIR}/generated/kernel_headers/${name}.cpp")
+endforeach()
+
+if(check_sources)
+  add_library(kernel_headers_check OBJECT ${check_sources})
+  set_target_properties(kernel_headers_check PROPERTIES UNITY_BUILD OFF)
+  target_include_directories(kernel_headers_check PRIVATE "${src}")
+  target_compile_options(kernel_headers_check PRIVATE -O0 -nostdinc -ffp-contract=off -Wall -Wextra
+    -Wno-unused-function -Wno-psabi)
+  if(RTX_WARNINGS_AS_ERRORS)
+    target_compile_options(kernel_headers_check PRIVATE -Werror)
+  endif()
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    target_compile_options(kernel_headers_check PRIVATE -march=x86-64-v3)
+  endif()
+endif()
