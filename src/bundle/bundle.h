@@ -1,0 +1,79 @@
+#pragma once
+// The bundle file *.rtxgc: format in docs/adr (the bundle format). Writer, reader, verdicts.
+//
+// Reading is safe against any bytes: every size, offset and index is checked before use; a damaged, truncated, oversized or
+// hostile file gives an Error of kind bundle and a sentence, and never more memory than the file's own size.
+#include <array>
+#include <optional>
+#include <string>
+
+#include "backend/caps.h"
+#include "base/result.h"
+#include "bundle/plan.h"
+
+namespace rtx::bundle {
+
+constexpr int kFormatMajor = 1;
+constexpr int kFormatMinor = 0;
+constexpr int kRuntimeAbi = 1;
+
+struct KeyPair {
+  std::array<unsigned char, 32> public_key{};
+  std::array<unsigned char, 64> secret_key{};
+};
+
+struct WriteOptions {
+  const KeyPair* key = nullptr;   // null: unsigned
+  bool sources = true;            // include kernel sources
+  std::string constants_file;     // side file for constants; empty: inside the bundle
+};
+// Atomic: temporary file, fsync, rename. Kind output when it cannot be written.
+Status write(const Plan& plan, const std::string& path, const WriteOptions& options);
+
+enum class VerdictKind : uint8_t { exact, compatible, rebuild, refuse };
+struct FieldVerdict {
+  std::string field, found, wanted;
+  bool matches = false;
+};
+struct Verdict {
+  VerdictKind kind = VerdictKind::refuse;
+  std::vector<FieldVerdict> fields;
+  std::string sentence;  // "compatible: tuned elsewhere (device ... here ...)"
+};
+std::string_view name(VerdictKind kind);
+// Compares target, arch, device, driver and runtime_abi (never synth_sha). No device context is made.
+Verdict judge(const Identity& file, const backend::Caps& here);
+
+enum class SignatureState : uint8_t { trusted, unknown_signer, missing };
+struct ReadOptions {
+  // Decides whether a public key is trusted; empty function: none is.
+  std::function<bool(const std::array<unsigned char, 32>&)> trusted;
+  bool allow_unsigned = false;    // accept missing or unknown signatures (never wrong ones)
+  bool verify_constants = true;   // false: the caller verifies by chunk before use with Opened::verify_constant
+};
+// A mapped bundle. The plan's binaries and constants point into the mapping.
+struct Opened {
+  Plan plan;
+  SignatureState signature = SignatureState::missing;
+  std::string signer;             // hex of the public key, empty when unsigned
+  int64_t file_bytes = 0;
+  std::vector<std::pair<std::string, std::string>> sections;  // name, "offset size blake2b" for inspect
+  std::function<Status(int constant)> verify_constant;        // checks the chunks of one constant; thread-safe
+};
+Result<Opened> open(const std::string& path, const ReadOptions& options);
+// The manifest only: identity, kernels, signature; for `rtx check` and `inspect`. Same checks, no constants.
+Result<Opened> open_manifest(const std::string& path, const ReadOptions& options);
+
+// Keys (Ed25519, libsodium) in a directory of mode 0700, files 0600.
+Result<KeyPair> new_key(const std::string& directory, const std::string& name);
+Result<KeyPair> load_key(const std::string& path);
+struct KeyInfo {
+  std::string name, public_hex;
+  bool own = false, trusted = false;
+};
+Result<std::vector<KeyInfo>> list_keys(const std::string& directory);
+Status trust(const std::string& directory, const std::string& public_hex_or_file, const std::string& name);
+Status untrust(const std::string& directory, const std::string& name);
+bool is_trusted(const std::string& directory, const std::array<unsigned char, 32>& public_key);
+
+}  // namespace rtx::bundle

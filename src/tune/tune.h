@@ -1,0 +1,60 @@
+#pragma once
+// Tuning: from a bound problem to the best validated candidate under a budget. A grid over the named axes, pruned by rules and
+// the roofline estimate; every candidate is validated before it is timed. Strategies see evaluators only, so they are tested on
+// recorded timings.
+#include <atomic>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backend/compiler.h"
+#include "backend/device.h"
+#include "kernels/family.h"
+#include "tune/outcome.h"
+#include "validate/validate.h"
+
+namespace rtx::tune {
+
+struct Budget {
+  double seconds = 10.0;       // for this problem; 0: the preferred point, validated but not compared
+  int max_candidates = 64;
+};
+
+struct Tried {
+  kernels::Candidate candidate;
+  Outcome outcome;
+};
+struct Tuned {
+  std::string parameters;      // the winner
+  std::string numerics_class;
+  backend::KernelPlan plan;
+  backend::Binary binary;
+  double measured_ms = 0;      // 0: not measured
+  std::vector<Tried> tried;
+  std::string summary;         // "grid 12/60 in 3.1 s"
+};
+
+// Evaluates one candidate somewhere (a worker process, the current process, a recording).
+class Evaluator {
+ public:
+  virtual ~Evaluator() = default;
+  // Compiles (in parallel with others); the binary is kept by the evaluator under the candidate's parameters.
+  virtual Outcome evaluate(const kernels::BoundProblem& problem, const ir::Graph& body, const kernels::Candidate& candidate,
+                           bool time_it, double timeout_seconds) = 0;
+  // The plan and binary of a candidate that evaluate() accepted.
+  virtual Result<std::pair<backend::KernelPlan, backend::Binary>> artefact(const std::string& parameters) = 0;
+  // Hint: these will be evaluated next; compile them ahead with the given number of jobs.
+  virtual void prefetch(const kernels::BoundProblem& problem, const std::vector<kernels::Candidate>& next) = 0;
+};
+
+struct Progress {
+  std::function<void(std::string_view what, int done, int total)> report;
+  const std::atomic<bool>* stop = nullptr;   // set by Ctrl-C: finish with the best so far
+};
+
+// Kind internal when no candidate at all computes the right result (each outcome in `why`).
+Result<Tuned> tune(const kernels::BoundProblem& problem, const ir::Graph& body, const backend::Caps& caps, const Budget& budget,
+                     bool deterministic, Evaluator& evaluator, const Progress& progress = {});
+
+}  // namespace rtx::tune
