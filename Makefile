@@ -2,16 +2,18 @@
 
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 60
 PRESET ?= release
 BUILD = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 CTEST = ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
 
-.PHONY: help build test test-all quickstart install format tidy clean
+.PHONY: help build test test-all fuzz quickstart install format tidy clean
 
 help:
 	@echo 'make build        configure and build build/bin/rtx (g++, unity)'
 	@echo 'make test         build, then unit tests, golden texts, checks and the fixed part of the suites'
 	@echo 'make test-all     test, whole suites, and the unit tests again under clang and the sanitizers'
+	@echo 'make fuzz         every *_fuzz.cpp under the sanitizers for FUZZ_SECONDS=$(FUZZ_SECONDS) each (clang)'
 	@echo 'make quickstart   install packages, build, and make a real model faster on this machine'
 	@echo 'make install      install rtx, the runtime library and its CMake package (PREFIX=$(PREFIX))'
 	@echo 'make format       clang-format our sources'
@@ -28,7 +30,9 @@ build:
 test: build
 	$(CTEST) -LE whole
 
-test-all: test
+test-all:
+	@scripts/install-deps.sh --check --all
+	$(MAKE) test
 	$(CTEST) -L whole
 	cmake --preset clang
 	cmake --build build-clang -j $(JOBS)
@@ -36,6 +40,14 @@ test-all: test
 	cmake --preset asan
 	cmake --build build-asan -j $(JOBS)
 	ctest --test-dir build-asan --output-on-failure -j $(JOBS) -LE whole
+	$(MAKE) fuzz
+
+# Every *_fuzz.cpp for FUZZ_SECONDS, from the seeds in tests/fuzz/NAME.
+fuzz:
+	@scripts/install-deps.sh --check --all
+	cmake --preset fuzz
+	cmake --build build-fuzz -j $(JOBS) --target fuzzers
+	@scripts/fuzz.sh build-fuzz $(FUZZ_SECONDS)
 
 quickstart:
 	@scripts/quickstart.sh

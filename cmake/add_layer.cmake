@@ -14,6 +14,10 @@ set_property(GLOBAL PROPERTY RTX_LAYER_JSON "")
 set_property(GLOBAL PROPERTY RTX_OWNED_FILES "")
 set_property(GLOBAL PROPERTY RTX_LAYERS "")
 
+if(RTX_BUILD_FUZZERS)
+  add_custom_target(fuzzers)
+endif()
+
 # Unity groups of at most eight files that never mix folders: two kernel families may both have a
 # helper called `rows` in their unnamed namespace.
 function(rtx_unity_groups target)
@@ -125,9 +129,10 @@ function(add_layer name)
   if(RTX_BUILD_FUZZERS)
     foreach(fuzzer IN LISTS fuzzers)
       cmake_path(GET fuzzer STEM stem)
-      add_executable(${stem} ${fuzzer})
+      add_executable(${stem} EXCLUDE_FROM_ALL ${fuzzer})
       target_link_options(${stem} PRIVATE -fsanitize=fuzzer)
       target_link_libraries(${stem} PRIVATE rtx_${name} ${test_used} rtx_settings)
+      add_dependencies(fuzzers ${stem})
     endforeach()
   endif()
 endfunction()

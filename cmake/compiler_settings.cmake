@@ -43,6 +43,11 @@ else()
   add_link_options(-static-libstdc++ -static-libgcc)
 endif()
 
+if(RTX_BUILD_FUZZERS)
+  # Coverage feedback from everything the fuzzers reach; *_fuzz.cpp brings the driver at its link.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
 add_library(rtx_settings INTERFACE)
 target_include_directories(rtx_settings INTERFACE "${CMAKE_SOURCE_DIR}/src")
 target_compile_options(rtx_settings INTERFACE -Wall -Wextra)

@@ -1,14 +1,25 @@
 #!/bin/sh
 # Installs what the build needs on Debian 12 and Ubuntu 24.04: only what is missing, as root or
-# through sudo.  --check installs nothing and fails with the list of what is missing.
+# through sudo.
+#   --check   install nothing; fail with the list of what is missing
+#   --all     also what `make test-all`, `make format` and `make tidy` use
 set -eu
 
-packages="g++ cmake ninja-build make git python3 ccache mold ca-certificates
+packages="g++ cmake ninja-build make git python3 ccache mold pkg-config ca-certificates
 libfmt-dev libcli11-dev nlohmann-json3-dev libflatbuffers-dev flatbuffers-compiler
 libsodium-dev libzstd-dev libprotobuf-dev protobuf-compiler libonnx-dev libgtest-dev"
 
+check=no
+for option in "$@"; do
+  case "$option" in
+    --check) check=yes ;;
+    --all) packages="$packages clang libclang-rt-dev clang-format clang-tidy" ;;
+    *) echo "usage: install-deps.sh [--check] [--all]" >&2; exit 2 ;;
+  esac
+done
+
 if ! command -v dpkg-query >/dev/null 2>&1; then
-  [ "${1:-}" = --check ] && exit 0
+  [ "$check" = yes ] && exit 0
   echo "what: this system has no dpkg
 why:  packages are named as on Debian 12 and Ubuntu 24.04
 fix:  install the equivalents of:" $packages >&2
@@ -25,12 +36,12 @@ done
 [ -n "$missing" ] || exit 0
 
 # Some packages only make the build quicker, or stand in for a tool that is there already.
-if [ "${1:-}" = --check ]; then
+if [ "$check" = yes ]; then
   needed=""
   for package in $missing; do
     case "$package" in
-      ccache|mold|git|ca-certificates) ;;
-      python3|cmake|make|g++) command -v "$package" >/dev/null 2>&1 || needed="$needed $package" ;;
+      ccache|mold|git|ca-certificates|pkg-config) ;;
+      python3|cmake|make|g++|clang|clang-format|clang-tidy) command -v "$package" >/dev/null 2>&1 || needed="$needed $package" ;;
       ninja-build) command -v ninja >/dev/null 2>&1 || needed="$needed $package" ;;
       *) needed="$needed $package" ;;
     esac
