@@ -7,7 +7,7 @@
 namespace rtx::ir {
 namespace {
 
-constexpr std::array<DTypeInfo, 13> kTable{{
+constexpr std::array<DTypeInfo, 13> kDTypes{{
     {DType::f64, "f64", 64, DTypeKind::floating, 52},
     {DType::f32, "f32", 32, DTypeKind::floating, 23},
     {DType::f16, "f16", 16, DTypeKind::floating, 10},
@@ -57,10 +57,10 @@ uint16_t encode_small(double value, int exponent_bits, int fraction_bits) {
 
 }  // namespace
 
-const DTypeInfo& info(DType dtype) { return kTable[static_cast<size_t>(dtype)]; }
+const DTypeInfo& info(DType dtype) { return kDTypes[static_cast<size_t>(dtype)]; }
 
 std::optional<DType> dtype_from_name(std::string_view name) {
-  for (const auto& row : kTable) {
+  for (const auto& row : kDTypes) {
     if (row.name == name) return row.dtype;
   }
   return std::nullopt;
