@@ -32,3 +32,12 @@ if(check_sources)
     target_compile_options(kernel_headers_check PRIVATE -march=x86-64-v3)
   endif()
 endif()
+
+# Its test judges the prelude with the flags that emitted kernels get.
+set(prelude_test "${src}/backend/cpu/prelude_test.cpp")
+set(prelude_test_options -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -Wno-psabi)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  list(APPEND prelude_test_options -march=x86-64-v3)
+endif()
+set_source_files_properties("${prelude_test}" PROPERTIES
+  COMPILE_OPTIONS "${prelude_test_options}" SKIP_UNITY_BUILD_INCLUSION ON)

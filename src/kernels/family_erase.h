@@ -1,7 +1,5 @@
 #pragma once
-// The erasure behind kernels::erase<F>(); include family.h, which brings it.
-#include "kernels/family.h"
-
+// The erasure behind kernels::erase<F>(); included by family.h only.
 namespace rtx::kernels {
 
 template <KernelFamily F>
