@@ -54,7 +54,10 @@ using Shape = std::vector<Dim>;
 int64_t extent(const Dim& dim);
 std::vector<int64_t> extents(const Shape& shape);
 Shape to_shape(const std::vector<int64_t>& extents);
-// Product of extents; 1 for a scalar. Fails with a sentence when it overflows 2^62.
+bool is_bound(const Shape& shape);  // no symbol is left
+// Product of extents; 1 for a scalar. checked_element_count refuses, with a sentence, a negative dimension and more than 2^62
+// elements (counting zero dimensions as one, so that strides fit too): use it on data of others. element_count asserts.
+Result<int64_t> checked_element_count(const std::vector<int64_t>& extents);
 int64_t element_count(const std::vector<int64_t>& extents);
 std::vector<int64_t> row_major_strides(const std::vector<int64_t>& extents);
 std::string text(const Shape& shape);                 // "[1,batch,384]"

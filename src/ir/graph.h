@@ -95,6 +95,8 @@ class Graph {
   ValueId add_constant(std::string name, HostTensor tensor);
   ValueId add_node(Op op, std::vector<ValueId> inputs, Attributes attributes = {}, std::string name = {});
   Result<ValueId> try_add_node(Op op, std::vector<ValueId> inputs, Attributes attributes = {}, std::string name = {});
+  // All outputs of an operator that may have several (layer_norm: y, mean, inv_std_dev), `count` of them.
+  Result<std::vector<ValueId>> try_add_nodes(Op op, std::vector<ValueId> inputs, int count, Attributes attributes = {}, std::string name = {});
   // For operators whose output type is not implied by inputs: cast (dtype), reshape / slice / expand (extents).
   ValueId add_node_as(Op op, std::vector<ValueId> inputs, DType dtype, Shape shape, Attributes attributes = {}, std::string name = {});
   Result<ValueId> try_add_node_as(Op op, std::vector<ValueId> inputs, DType dtype, Shape shape, Attributes attributes = {}, std::string name = {});
@@ -112,12 +114,17 @@ class Graph {
   // Nodes that read each value, in order (a node reading it twice appears twice).
   std::vector<std::vector<NodeId>> readers() const;
   // Readers of all values depend on it and it on producers: a fresh name "base", "base_1", ...
-  std::string fresh_name(std::string base) const;
+  std::string fresh_name(const std::string& base) const;
   std::vector<Symbol> unbound_symbols() const;
   // "add f32[1,8]": for messages.
   std::string describe(NodeId id) const;
 };
 
+// Attributes with the defaults of op.h filled in and integers where a real is wanted turned into reals.
+Attributes complete(Op op, Attributes attributes);
+// Equal up to the numbering of values and nodes' origins (Node::name): same inputs, constants, operators in the same order,
+// attributes, types, layouts, outputs and states; value names are compared unless told otherwise.
+bool same_structure(const Graph& a, const Graph& b, bool compare_names = true);
 // Removes nodes and values that no output depends on, renumbers, and keeps graph inputs. Stable order.
 Graph without_dead_code(const Graph& graph);
 // Rebuilds topological order; fails naming a node of the cycle.

@@ -5,6 +5,7 @@
 // line and, unless it is pointwise or movement (which the loop-nest printer covers by its table), an emitter.
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 namespace rtx::ir {
@@ -30,7 +31,9 @@ enum class Op : uint8_t {
 
 enum class OpClass : uint8_t { pointwise, movement, reduction, normalization, contraction, attention };
 
-// Attributes by operator (all others take none). Integer lists and doubles only; see Attributes in graph.h.
+// Attributes by operator (all others take none). Integer lists and doubles only; see Attributes in graph.h. The builders fill
+// in what is left out (integers 0, windows -1, alpha 1, epsilon 1e-5), so that equal nodes have equal attributes; perm, starts,
+// steps, axes, scale and the axis of concat and the row operators must be given. Other attributes are refused.
 //   cast          to (dtype of the output value; no attribute: the output's dtype decides)
 //   gelu          tanh = 0|1                (0: erf form)
 //   silu          alpha (double)            x * sigmoid(alpha x)
@@ -62,6 +65,15 @@ struct OpInfo {
   int8_t max_inputs;  // -1: any number
   int8_t max_outputs;
 };
+
+enum class AttributeKind : uint8_t { integer, real, integers };
+struct AttributeInfo {
+  std::string_view name;
+  AttributeKind kind;
+  bool required;
+  double otherwise;  // what an absent optional attribute means
+};
+std::span<const AttributeInfo> attributes_of(Op op);
 
 const OpInfo& info(Op op);
 std::optional<Op> op_from_name(std::string_view name);

@@ -1,5 +1,7 @@
 #pragma once
-// The erasure behind kernels::erase<F>(); included by family.h only.
+// The erasure behind kernels::erase<F>(); include family.h, which brings it.
+#include "kernels/family.h"
+
 namespace rtx::kernels {
 
 template <KernelFamily F>

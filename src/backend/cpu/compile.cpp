@@ -1,0 +1,151 @@
+#include "backend/cpu/compile.h"
+
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <sstream>
+#include <vector>
+
+#include "base/files.h"
+#include "base/process.h"
+
+namespace rtx::backend::cpu {
+
+namespace {
+
+std::vector<std::string> flags_for(const std::string& arch, bool clang) {
+  std::vector<std::string> flags = {"-std=c++20", "-O3", "-march=" + arch, "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
+                                    "-fno-exceptions", "-fno-rtti", "-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-fPIC", "-shared", "-w"};
+  if (arch == "x86-64-v4") flags.push_back("-mprefer-vector-width=512");
+  if (!clang) flags.push_back("-fno-semantic-interposition");
+  return flags;
+}
+
+std::string join(const std::vector<std::string>& parts) {
+  std::string out;
+  for (const auto& part : parts) out += (out.empty() ? "" : " ") + part;
+  return out;
+}
+
+// "path size seconds nanoseconds": changes whenever the compiler is replaced.
+std::string stamp_of(const std::string& program) {
+  char resolved[4096];
+  const std::string path = realpath(program.c_str(), resolved) ? resolved : program;
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0) return {};
+  std::ostringstream out;
+  out << path << ' ' << info.st_size << ' ' << info.st_mtim.tv_sec << ' ' << info.st_mtim.tv_nsec;
+  return out.str();
+}
+
+class CpuCompiler final : public Compiler {
+ public:
+  explicit CpuCompiler(CompilerOptions options) : options_(std::move(options)) {}
+
+  std::string target() const override { return "cpu"; }
+
+  Result<std::string> toolchain(const std::string& arch) override {
+    std::lock_guard lock(mutex_);
+    RTX_CHECK(locate());
+    RTX_TRY(const std::string version, version_line());
+    return version + "; " + join(flags_for(arch, is_clang(version)));
+  }
+
+  Result<Binary> compile(const CompileRequest& request) override {
+    std::string program, version;
+    {
+      std::lock_guard lock(mutex_);
+      RTX_CHECK(locate());
+      RTX_TRY(version, version_line());
+      program = program_;
+    }
+    const std::string root = options_.temporary.empty() ? "/tmp" : options_.temporary;
+    RTX_TRY(const std::string directory, make_temp_directory(root, "rtx-compile-"));
+    struct Cleanup {
+      std::string path;
+      ~Cleanup() { remove_tree(path); }
+    } cleanup{directory};
+
+    const std::string source = directory + "/kernel.cpp", object = directory + "/kernel.so";
+    RTX_CHECK(write_file_atomic(source, request.text));
+    std::vector<std::string> arguments = {program};
+    for (auto& flag : flags_for(request.arch, is_clang(version))) arguments.push_back(flag);
+    arguments.insert(arguments.end(), {"-nostartfiles", "-Wl,-s", source, "-o", object, "-lm"});
+    ++started_;
+    RTX_TRY(const ProcessResult result, run_process(arguments, {.timeout_seconds = request.timeout_seconds}));
+    if (!request.save_temps.empty()) {
+      (void)write_file_atomic(request.save_temps + "/" + request.name + ".cpp", request.text);
+      (void)write_file_atomic(request.save_temps + "/" + request.name + ".log", join(arguments) + "\n" + result.output);
+    }
+    if (result.timed_out)
+      return error_of(ErrorKind::internal, "compiling " + request.name + " took longer than " + std::to_string(static_cast<int>(request.timeout_seconds)) + " s");
+    if (result.exit_code != 0)
+      return error_of(ErrorKind::internal, "the compiler refused " + request.name, result.output.substr(0, 4000));
+    RTX_TRY(auto bytes, read_file(object));
+    Binary binary;
+    binary.bytes.resize(bytes.size());
+    std::memcpy(binary.bytes.data(), bytes.data(), bytes.size());
+    binary.log = result.output;
+    return binary;
+  }
+
+  int64_t compiles_started() const override { return started_; }
+
+ private:
+  static bool is_clang(const std::string& version) { return version.find("clang") != std::string::npos; }
+
+  Status locate() {
+    if (!program_.empty()) return success();
+    std::vector<std::string> names = {"c++", "g++", "clang++"};
+    if (!options_.program.empty()) names = {options_.program};
+    for (const auto& name : names) {
+      program_ = find_program(name, options_.path);
+      if (!program_.empty()) return success();
+    }
+    return error_of(ErrorKind::device, "target cpu has no C++ compiler", "none of " + join(names) + " is on PATH",
+                    "install one (apt-get install g++) or name it with RTX_CXX");
+  }
+
+  // First line of `program --version`, remembered by the file's stamp so that a second run starts no process.
+  Result<std::string> version_line() {
+    const std::string stamp = stamp_of(program_);
+    if (auto known = versions_.find(stamp); known != versions_.end()) return known->second;
+    if (!options_.memory_file.empty()) {
+      std::ifstream file(options_.memory_file);
+      for (std::string line; std::getline(file, line);) {
+        const auto tab = line.find('\t');
+        if (tab != std::string::npos) versions_[line.substr(0, tab)] = line.substr(tab + 1);
+      }
+      if (auto known = versions_.find(stamp); known != versions_.end()) return known->second;
+    }
+    RTX_TRY(const ProcessResult result, run_process({program_, "--version"}, {.timeout_seconds = 20}));
+    if (result.exit_code != 0)
+      return error_of(ErrorKind::device, "target cpu has no usable C++ compiler", program_ + " --version failed: " + result.output.substr(0, 400),
+                      "install one (apt-get install g++) or name it with RTX_CXX");
+    const std::string version = result.output.substr(0, result.output.find('\n'));
+    versions_[stamp] = version;
+    if (!options_.memory_file.empty() && !stamp.empty()) {
+      std::string text;
+      for (const auto& [known, line] : versions_) text += known + "\t" + line + "\n";
+      (void)write_file_atomic(options_.memory_file, text);  // a lost memory costs one process next time
+    }
+    return version;
+  }
+
+  CompilerOptions options_;
+  std::mutex mutex_;
+  std::string program_;
+  std::map<std::string, std::string> versions_;
+  std::atomic<int64_t> started_{0};
+};
+
+}  // namespace
+
+std::unique_ptr<Compiler> make_compiler(CompilerOptions options) { return std::make_unique<CpuCompiler>(std::move(options)); }
+
+}  // namespace rtx::backend::cpu

@@ -1,0 +1,154 @@
+#include "base/files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+namespace rtx {
+
+namespace {
+
+std::string reason() { return std::strerror(errno); }
+
+struct Descriptor {
+  int number = -1;
+  explicit Descriptor(int n) : number(n) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (number >= 0) ::close(number);
+  }
+  int close() { return ::close(std::exchange(number, -1)); }
+};
+
+bool write_all(int file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(file, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(count));
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<std::string> read_file(const std::string& path) {
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info {};
+  if (file.number < 0 || fstat(file.number, &info) != 0) return user_error("cannot read " + path, reason());
+  if (S_ISDIR(info.st_mode)) return user_error("cannot read " + path, "it is a directory");
+  std::string out(static_cast<size_t>(std::max<off_t>(info.st_size, 0)), '\0');
+  size_t done = 0;
+  for (;;) {
+    if (done == out.size()) out.resize(out.size() + 4096);  // files that grow, or that report no size
+    const ssize_t count = ::read(file.number, out.data() + done, out.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return user_error("cannot read " + path, reason());
+    if (count == 0) break;
+    done += static_cast<size_t>(count);
+  }
+  out.resize(done);
+  return out;
+}
+
+Status write_file_atomic(const std::string& path, std::string_view bytes, unsigned mode) {
+  const auto failed = [&](const char* step) {
+    return error_of(ErrorKind::output, "cannot write " + path, std::string(step) + ": " + reason(), "free space or choose another place");
+  };
+  std::string temporary = path + ".tmpXXXXXX";
+  Descriptor file(mkostemp(temporary.data(), O_CLOEXEC));
+  if (file.number < 0) return failed("create");
+  const auto give_up = [&](const char* step) {
+    const int saved = errno;
+    ::unlink(temporary.c_str());
+    errno = saved;
+    return failed(step);
+  };
+  if (fchmod(file.number, mode) != 0) return give_up("chmod");
+  if (!write_all(file.number, bytes)) return give_up("write");
+  if (fsync(file.number) != 0 && errno != EINVAL) return give_up("fsync");
+  if (file.close() != 0) return give_up("close");
+  if (::rename(temporary.c_str(), path.c_str()) != 0) return give_up("rename");
+  return success();
+}
+
+bool file_exists(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && !S_ISDIR(info.st_mode);
+}
+
+bool directory_exists(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+Status make_directories(const std::string& path, unsigned mode) {
+  for (size_t end = 1; end <= path.size(); ++end) {
+    if (end != path.size() && path[end] != '/') continue;
+    const std::string part = path.substr(0, end);
+    if (::mkdir(part.c_str(), mode) != 0 && !directory_exists(part))
+      return error_of(ErrorKind::output, "cannot create directory " + path, part + ": " + reason());
+  }
+  return success();
+}
+
+Result<std::string> make_temp_directory(const std::string& root, const std::string& prefix) {
+  std::string path = root + "/" + prefix + "XXXXXX";
+  if (!mkdtemp(path.data())) return error_of(ErrorKind::output, "cannot create a temporary directory in " + root, reason());
+  return path;
+}
+
+void remove_tree(const std::string& path) {
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
+}
+
+std::vector<std::string> list_directory(const std::string& path) {
+  std::vector<std::string> names;
+  if (DIR* directory = ::opendir(path.c_str())) {
+    while (const dirent* item = ::readdir(directory)) {
+      const std::string name = item->d_name;
+      if (name != "." && name != "..") names.push_back(name);
+    }
+    ::closedir(directory);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Result<MappedFile> MappedFile::open(const std::string& path) {
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info {};
+  if (file.number < 0 || fstat(file.number, &info) != 0) return user_error("cannot read " + path, reason());
+  if (!S_ISREG(info.st_mode)) return user_error("cannot read " + path, "it is not a regular file");
+  MappedFile out;
+  out.size_ = static_cast<size_t>(info.st_size);
+  if (out.size_ == 0) return out;
+  void* address = ::mmap(nullptr, out.size_, PROT_READ, MAP_PRIVATE, file.number, 0);
+  if (address == MAP_FAILED) return user_error("cannot map " + path, reason());
+  out.data_ = static_cast<const std::byte*>(address);
+  return out;
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+MappedFile::~MappedFile() {
+  if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+}  // namespace rtx

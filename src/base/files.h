@@ -1,0 +1,41 @@
+#pragma once
+// Files: whole-file reads, atomic writes, read-only mappings, temporary directories.
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace rtx {
+
+// Kind user when the file cannot be read (the caller adds what it was for).
+Result<std::string> read_file(const std::string& path);
+// Temporary file in the same directory, fsync, rename: readers see the old file or the new one. Kind output on failure.
+Status write_file_atomic(const std::string& path, std::string_view bytes, unsigned mode = 0644);
+bool file_exists(const std::string& path);
+bool directory_exists(const std::string& path);
+// Like mkdir -p; kind output on failure.
+Status make_directories(const std::string& path, unsigned mode = 0755);
+// A fresh private directory root/prefixXXXXXX; kind output on failure.
+Result<std::string> make_temp_directory(const std::string& root, const std::string& prefix);
+void remove_tree(const std::string& path);                              // best effort
+std::vector<std::string> list_directory(const std::string& path);       // names, sorted, without . and ..
+
+// A read-only mapping of a whole file.
+class MappedFile {
+ public:
+  static Result<MappedFile> open(const std::string& path);
+  MappedFile() = default;
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace rtx
