@@ -1,5 +1,5 @@
 #pragma once
-// Hashes: BLAKE2b (libsodium) for everything that is stored or signed.
+// Hashes: BLAKE2b (libsodium) for everything that is stored or signed, FNV-1a for tables in memory.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +24,11 @@ class Blake2b {
 
 std::string blake2b_hex(const void* data, size_t size, size_t digest_bytes = 32);
 inline std::string blake2b_hex(std::string_view text, size_t digest_bytes = 32) { return blake2b_hex(text.data(), text.size(), digest_bytes); }
+// FNV-1a, for tables in memory: easy to collide on purpose, so never stored.
+constexpr uint64_t fnv1a64(std::string_view text, uint64_t seed = 0xcbf29ce484222325u) {
+  for (const char c : text) seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return seed;
+}
 std::string to_hex(std::string_view bytes);
 // Empty when the text is not an even number of hex digits.
 std::string from_hex(std::string_view text);
