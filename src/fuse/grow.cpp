@@ -1,0 +1,215 @@
+#include "fuse/grow.h"
+
+#include <algorithm>
+
+namespace rtx::fuse {
+namespace {
+
+using ir::NodeId;
+using ir::Op;
+using ir::ValueId;
+
+// A step that has to go on through surplus results gives up after this many nodes: x * sigmoid(x) needs 2, a gelu written out
+// in a spelling that recognise() does not know about 8.
+constexpr size_t kLongestStep = 16;
+// A neighbour that the family refused is asked again once the region has changed, this often.
+constexpr int kTriesPerNeighbour = 3;
+// From this growth on, a result is cheaper computed once and read back than computed again for each element that uses it.
+constexpr int64_t kCostlyBroadcast = 4;
+
+void insert_sorted(std::vector<NodeId>& nodes, NodeId node) {
+  nodes.insert(std::lower_bound(nodes.begin(), nodes.end(), node), node);
+}
+bool contains(const std::vector<NodeId>& nodes, NodeId node) { return std::binary_search(nodes.begin(), nodes.end(), node); }
+
+bool costly(Op op) {
+  switch (op) {
+    case Op::exp: case Op::log: case Op::erf: case Op::tanh: case Op::sigmoid: case Op::gelu: case Op::silu:
+    case Op::sqrt: case Op::reciprocal: case Op::div: case Op::pow: case Op::mod:
+      return true;
+    default:
+      return false;
+  }
+}
+
+int64_t elements(const ir::Graph& graph, ValueId value) { return ir::element_count(graph.extents(value)); }
+
+}  // namespace
+
+Growth::Growth(const Cover& cover, const Pattern& pattern, NodeId anchor)
+    : cover_(cover), pattern_(pattern), anchor_(anchor), nodes_{anchor} {}
+
+bool Growth::accepted(const std::vector<NodeId>& nodes, std::string* reason) const {
+  const ir::Graph body = ir::extract(cover_.graph(), nodes, cover_.outputs(nodes));
+  Status status = pattern_.accepts(body);
+  if (!status.ok()) *reason = status.error().why.empty() ? status.error().what : status.error().what + ": " + status.error().why;
+  return status.ok();
+}
+
+bool Growth::seed() {
+  std::string reason;
+  const auto results = cover_.outputs(nodes_).size();
+  if (results > static_cast<size_t>(std::max(1, pattern_.max_outputs)))
+    reason = "it has " + std::to_string(results) + " results, " + pattern_.name + " stores " + std::to_string(pattern_.max_outputs);
+  else if (accepted(nodes_, &reason))
+    return true;
+  refused_[anchor_] = reason;
+  return false;
+}
+
+void Growth::grow() {
+  for (bool changed = true; changed;) {
+    changed = false;
+    if (pattern_.grows_down) changed = pass(Direction::down) || changed;
+    if (pattern_.grows_down && !pattern_.grows_up) changed = pass(Direction::sideways) || changed;
+    if (pattern_.grows_up) changed = pass(Direction::up) || changed;
+  }
+  drop_outer_reshapes();
+  for (NodeId node : nodes_) refused_.erase(node);
+}
+
+std::vector<Refusal> Growth::refusals() const {
+  std::vector<Refusal> out;
+  for (const auto& [node, reason] : refused_) out.push_back({anchor_, node, reason});
+  return out;
+}
+
+bool Growth::pass(Direction direction) {
+  bool changed = false;
+  for (bool again = true; again;) {
+    again = false;
+    for (NodeId neighbour : neighbours(direction))
+      if (tries_[neighbour] < kTriesPerNeighbour && step(neighbour)) {
+        again = changed = true;
+        break;  // the neighbours are others now
+      }
+  }
+  return changed;
+}
+
+// Down: nearest first, so that all operands of a later node are inside before it is tried. Up: nearest first as well.
+std::vector<NodeId> Growth::neighbours(Direction direction) const {
+  std::vector<NodeId> out;
+  auto consider = [&](NodeId node) {
+    if (node != ir::kNoNode && cover_.absorbable(node) && !contains(nodes_, node)) out.push_back(node);
+  };
+  for (NodeId node : nodes_) {
+    if (direction == Direction::down) {
+      for (ValueId value : cover_.graph().node(node).outputs)
+        for (NodeId reader : cover_.readers(value)) consider(reader);
+    } else if (direction == Direction::up || node != anchor_) {
+      for (ValueId value : cover_.graph().node(node).inputs)
+        if (value != ir::kNoValue) consider(cover_.graph().value(value).producer);
+    }
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  if (direction != Direction::down) std::reverse(out.begin(), out.end());
+  return out;
+}
+
+// The numbers are the same either way; this is about work. A pointwise region that would evaluate an exp once for every row that
+// it is broadcast to leaves it in a region of its own. Anchors of other classes reuse operands, which their family judges.
+bool Growth::repeats_costly_work(const std::vector<NodeId>& nodes, NodeId added) const {
+  const ir::Graph& graph = cover_.graph();
+  const auto anchor_class = ir::info(graph.node(anchor_).op).op_class;
+  if (anchor_class != ir::OpClass::pointwise && anchor_class != ir::OpClass::movement) return false;
+  auto broadcast = [&](NodeId producer, NodeId reader) {
+    const Op op = graph.node(reader).op;
+    if (op == Op::concat || op == Op::scatter_nd) return false;  // larger, but each element is used once
+    for (ValueId value : graph.node(producer).outputs)
+      for (ValueId read : graph.node(reader).inputs)
+        if (read == value && elements(graph, graph.node(reader).outputs[0]) >= kCostlyBroadcast * elements(graph, value)) return true;
+    return false;
+  };
+  for (NodeId node : nodes) {
+    if (node == added) continue;
+    if (broadcast(node, added))
+      for (NodeId before : nodes)
+        if (before <= node && costly(graph.node(before).op)) return true;
+    if (costly(graph.node(added).op) && broadcast(added, node)) return true;
+  }
+  return false;
+}
+
+NodeId Growth::next_for_surplus(const std::vector<NodeId>& nodes, const std::vector<ValueId>& outputs, std::string* reason) const {
+  const ir::Graph& graph = cover_.graph();
+  NodeId next = ir::kNoNode;
+  for (ValueId value : outputs) {
+    if (cover_.is_output(value)) {
+      *reason = "\"" + graph.value(value).name + "\" is a result of the graph too";
+      continue;
+    }
+    NodeId first = ir::kNoNode;
+    bool all = true;
+    for (NodeId reader : cover_.readers(value)) {
+      if (contains(nodes, reader)) continue;
+      if (!cover_.absorbable(reader)) {
+        *reason = "\"" + graph.value(value).name + "\" has a second reader, " + graph.describe(reader);
+        all = false;
+      } else if (first == ir::kNoNode) {
+        first = reader;
+      }
+    }
+    if (all && first != ir::kNoNode && (next == ir::kNoNode || first < next)) next = first;
+  }
+  return next;
+}
+
+bool Growth::step(NodeId neighbour) {
+  ++tries_[neighbour];
+  std::vector<NodeId> trial = nodes_;
+  NodeId added = neighbour;
+  std::string reason;
+  for (;;) {
+    insert_sorted(trial, added);
+    if (repeats_costly_work(trial, added)) {
+      reason = "its operand is broadcast: computed once it is cheaper";
+      break;
+    }
+    if (cover_.path_around(trial)) {
+      reason = "it also depends on a node outside that reads this region";
+      break;
+    }
+    const auto outputs = cover_.outputs(trial);
+    if (outputs.size() <= static_cast<size_t>(std::max(1, pattern_.max_outputs))) {
+      if (!accepted(trial, &reason)) break;
+      nodes_ = std::move(trial);
+      return true;
+    }
+    reason = "too many results";
+    added = trial.size() - nodes_.size() >= kLongestStep ? ir::kNoNode : next_for_surplus(trial, outputs, &reason);
+    if (added == ir::kNoNode) break;
+  }
+  refused_[neighbour] = reason;
+  return false;
+}
+
+// A reshape at the rim moves nothing: outside it is an alias and costs nothing, and without it more regions look alike.
+void Growth::drop_outer_reshapes() {
+  const ir::Graph& graph = cover_.graph();
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (NodeId node : nodes_) {
+      if (graph.node(node).op != Op::reshape || node == anchor_ || nodes_.size() == 1) continue;
+      const ValueId from = graph.node(node).inputs[0], to = graph.node(node).outputs[0];
+      const NodeId producer = graph.value(from).producer;
+      const bool reads_inside = producer != ir::kNoNode && contains(nodes_, producer);
+      bool read_inside = false;
+      for (NodeId reader : cover_.readers(to)) read_inside = read_inside || contains(nodes_, reader);
+      if (reads_inside == read_inside) continue;  // in the middle
+      if (cover_.is_output(to) || cover_.is_output(from)) continue;
+      if (!graph.value(from).layout.dense() || !graph.value(to).layout.dense()) continue;
+      std::vector<NodeId> trial = nodes_;
+      trial.erase(std::lower_bound(trial.begin(), trial.end(), node));
+      std::string reason;
+      if (cover_.path_around(trial) || cover_.outputs(trial).size() > cover_.outputs(nodes_).size()) continue;
+      if (!accepted(trial, &reason)) continue;
+      nodes_ = std::move(trial);
+      changed = true;
+      break;
+    }
+  }
+}
+
+}  // namespace rtx::fuse
