@@ -4,7 +4,10 @@
 // A value at given coordinates is an expression: pointwise operators apply to their inputs at broadcast coordinates, movement
 // operators change the coordinates (reshape: unravel(ravel)), gather loads an index and substitutes it, concat selects by
 // coordinate. The recursion ends at region inputs (loads), single-element constants (constants) and the family's leaves.
+//
+// Index tensors are data: an index outside its axis is clamped into it, so that no kernel reads out of bounds.
 #include <map>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -16,10 +19,9 @@ class Lowering {
  public:
   explicit Lowering(const ir::Graph& body);
 
-  // Declares that `value` (an anchor's output, say) at coordinates c is leaf `leaf`, provided c equals the coordinates the family
-  // gives here; a request at other coordinates is refused (the epilogue would need another element of the anchor's result).
+  // Declares that `value` (an anchor's output, say) at coordinates `at` is leaf `leaf`; a request at other coordinates is refused
+  // (the epilogue would need another element of the anchor's result). A row statistic is a value with extent 1 along the row.
   void define_leaf(ir::ValueId value, int leaf, std::vector<Index> at);
-  // A row statistic or other leaf that depends only on some coordinates: `accepts` may be given to compare only those.
 
   // The element of `value` at `coordinates`. Refused (kind user, a sentence for `explain`): an operator that is not pointwise or
   // movement, a leaf at foreign coordinates, an expression larger than `kMaxElements`.
@@ -33,12 +35,30 @@ class Lowering {
   static constexpr int kMaxElements = 512;
 
  private:
+  struct Leaf {
+    int leaf;
+    std::vector<Index> at;
+  };
+  Result<int> make(ir::ValueId value, const std::vector<Index>& coordinates);
+  Result<int> pointwise(const ir::Node& node, ir::ValueId value, const std::vector<Index>& coordinates);
+  Result<int> concat(const ir::Node& node, const std::vector<Index>& coordinates);
+  Result<int> trilu(const ir::Node& node, ir::ValueId value, const std::vector<Index>& coordinates);
+  Result<Index> index_of(ir::ValueId indices, const std::vector<Index>& coordinates, int64_t extent);
+  int load(ir::ValueId value, const std::vector<Index>& coordinates);
+  int add(Element element);
+  int integer(ir::DType dtype, int64_t value);
+  int operation(ir::Op op, ir::DType dtype, std::vector<int> arguments, ir::Attributes attributes = {});
+  int buffer(ir::ValueId value, bool output, int position);
+
   const ir::Graph& body_;
   ElementDag dag_;
-  struct Leaf;
+  int guard_ = -1;  // what must hold for the loads that are made now
   std::map<ir::ValueId, std::vector<Leaf>> leaves_;
   std::map<std::string, int> known_;  // structural key -> element: shares common subexpressions
 };
+
+// True when the lowering understands this operator.
+bool lowers(ir::Op op);
 
 // For an epilogue: the body output `output` is reached from `anchor_value` by pointwise and movement operators. Inverts the
 // movements (reshape, transpose) so that the anchor's coordinates (given as variables) yield the output's coordinates.
@@ -55,5 +75,10 @@ struct LoweredValue {
   int element = 0;
 };
 Result<LoweredValue> lower_value(const ir::Graph& body, ir::ValueId value, const std::vector<Index>& coordinates);
+
+// Coordinates of `value` as fresh variables 0, 1, ...: one per dimension.
+std::vector<Index> variables_of(const std::vector<int64_t>& extents, int first = 0);
+// Strides of a value in its buffer: its layout's, or dense ones.
+std::vector<int64_t> strides_of(const ir::Value& value);
 
 }  // namespace rtx::codegen
