@@ -7,7 +7,7 @@ namespace rtx::codegen {
 
 namespace {
 
-Error refusal(const std::string& why) { return user_error("not an epilogue of this result", why); }
+Error not_an_epilogue(const std::string& why) { return user_error("not an epilogue of this result", why); }
 
 // For every value whether it depends on `anchor`.
 std::vector<bool> dependents(const ir::Graph& body, ir::ValueId anchor) {
@@ -27,7 +27,7 @@ std::vector<bool> dependents(const ir::Graph& body, ir::ValueId anchor) {
 Result<std::vector<Index>> output_coordinates(const ir::Graph& body, ir::ValueId anchor_value, ir::ValueId output_value,
                                               const std::vector<Index>& anchor_coordinates) {
   const auto depends = dependents(body, anchor_value);
-  if (!depends[static_cast<size_t>(output_value)]) return refusal(body.value(output_value).name + " does not depend on it");
+  if (!depends[static_cast<size_t>(output_value)]) return not_an_epilogue(body.value(output_value).name + " does not depend on it");
   // The path back, then the coordinates forward along it. Where two paths differ, lowering finds the leaf at foreign coordinates.
   std::vector<ir::ValueId> path;
   for (ir::ValueId v = output_value; v != anchor_value;) {
@@ -48,7 +48,7 @@ Result<std::vector<Index>> output_coordinates(const ir::Graph& body, ir::ValueId
     const ir::Node& node = body.node(body.value(v).producer);
     const auto extents = body.extents(v), before = body.extents(from);
     if (ir::element_count(extents) != ir::element_count(before))
-      return refusal(std::string(ir::name(node.op)) + " changes the number of elements from " + ir::text(before) + " to " + ir::text(extents));
+      return not_an_epilogue(std::string(ir::name(node.op)) + " changes the number of elements from " + ir::text(before) + " to " + ir::text(extents));
     if (ir::info(node.op).op_class == ir::OpClass::pointwise || node.op == ir::Op::expand || node.op == ir::Op::trilu) {
       at.insert(at.begin(), extents.size() - before.size(), Index(0));
     } else if (node.op == ir::Op::reshape) {
@@ -59,7 +59,7 @@ Result<std::vector<Index>> output_coordinates(const ir::Graph& body, ir::ValueId
       for (const int64_t p : perm) moved.push_back(at[static_cast<size_t>(p)]);
       at = std::move(moved);
     } else {
-      return refusal(std::string(ir::name(node.op)) + " of the result is not inverted");
+      return not_an_epilogue(std::string(ir::name(node.op)) + " of the result is not inverted");
     }
     from = v;
   }
@@ -77,7 +77,7 @@ Result<ElementDag> lower_epilogue(const ir::Graph& body, ir::ValueId anchor_valu
     RTX_TRY(const int value, lowering.element(output, at));
     RTX_CHECK(lowering.store(static_cast<int>(k), at, value));
   }
-  if (lowering.dag().stores.empty()) return refusal("no output depends on it");
+  if (lowering.dag().stores.empty()) return not_an_epilogue("no output depends on it");
   return lowering.take();
 }
 
