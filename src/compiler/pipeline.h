@@ -37,6 +37,9 @@ struct Options {
   std::string lock_file;             // writes or obeys the kernel chosen for each key
   std::string save_temps;
   int jobs = 0;
+  uint64_t seed = 1;                 // of the inputs candidates are validated on
+  // The unfused baseline's library calls: a plan for bodies the vendor's library computes (matmul), nothing for others.
+  std::function<std::optional<backend::KernelPlan>(const ir::Graph& body)> vendor;
   const std::atomic<bool>* stop = nullptr;
   std::function<void(std::string_view what, int done, int total)> progress;
   std::function<void(std::string_view line)> notice;
@@ -46,6 +49,8 @@ struct RegionReport {
   std::string name, family, key, parameters, digest;
   int kernel = 0;                    // index into plan.kernels
   bool cache_hit = false;
+  bool shared = false;               // another region of this model already brought the kernel
+  std::string tuning;                // "grid 12/60 in 3.1 s", "first pick", "cache", "lock", "vendor library"
   double measured_ms = 0;
   double flops = 0, bytes = 0;
   std::vector<tune::Tried> tried;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,10 @@ class Evaluator {
   // Hint: these will be evaluated next; compile them ahead with the given number of jobs.
   virtual void prefetch(const kernels::BoundProblem& problem, const std::vector<kernels::Candidate>& next) = 0;
 };
+
+// Evaluates in this process (tests, targets without worker processes): a candidate that crashes takes the process with it.
+std::unique_ptr<Evaluator> make_in_process_evaluator(backend::Compiler& compiler, backend::Device& device, const codegen::Dialect& dialect,
+                                                     uint64_t seed, int jobs);
 
 struct Progress {
   std::function<void(std::string_view what, int done, int total)> report;

@@ -1,0 +1,189 @@
+#include "compiler/pipeline.h"
+
+#include <chrono>
+#include <memory>
+
+#include "base/assert.h"
+#include "codegen/embedded.h"
+#include "compiler/choose.h"
+#include "compiler/schedule.h"
+#include "ir/text.h"
+#include "ir/verify.h"
+#include "kernels/family.h"
+
+namespace rtx::compiler {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// One kernel to find: the first region that needs it, and how many do.
+struct Wanted {
+  std::unique_ptr<kernels::BoundProblem> problem;
+  cache::Key key;
+  size_t region = 0;
+  int uses = 0;
+  std::optional<Choice> choice;
+  std::optional<backend::KernelPlan> vendor;
+};
+
+// Share of the budget: what the region costs by the roofline, but never so little that nothing can be compared.
+double weight(const Wanted& wanted, const backend::Caps& caps) {
+  const auto work = wanted.problem->work();
+  const double seconds = std::max(work.flops / (caps.peak_gflops_f32 * 1e9), work.bytes() / (caps.copy_gbps * 1e9));
+  return wanted.uses * seconds + 1e-5;
+}
+
+Error stopped() { return error_of(ErrorKind::interrupted, "interrupted", "kernels tuned so far are kept in the cache", "run the command again to go on"); }
+
+}  // namespace
+
+Result<Compiled> compile(const ir::Graph& graph, const Toolbox& toolbox, const Options& options) {
+  const auto start = Clock::now();
+  const int64_t compiles_before = toolbox.compiler->compiles_started();
+  const auto& caps = toolbox.device->caps();
+  Compiled out;
+  Report& report = out.report;
+  const auto is_stopped = [&] { return options.stop && options.stop->load(std::memory_order_relaxed); };
+  const auto progress = [&](std::string_view what, int done, int total) {
+    if (options.progress) options.progress(what, done, total);
+  };
+
+  // Recognition, then the cover with regions.
+  fuse::RecogniseOptions recognise_options;
+  recognise_options.attention = options.fuse;
+  out.graph = fuse::recognise(graph, recognise_options, &report.rewrites);
+  if (auto valid = ir::verify(out.graph); !valid.ok()) return std::move(valid).error().in("after recognition");
+  RTX_TRY(out.partition, fuse::partition(out.graph, kernels::patterns(), {.fuse = options.fuse}));
+  report.refusals = out.partition.refusals;
+  auto& regions = out.partition.regions;
+  report.regions = static_cast<int>(regions.size());
+
+  std::unique_ptr<tune::Evaluator> own_evaluator;
+  Toolbox tools = toolbox;
+  if (!tools.evaluator) {
+    own_evaluator = tune::make_in_process_evaluator(*tools.compiler, *tools.device, tools.dialect, options.seed, options.jobs);
+    tools.evaluator = own_evaluator.get();
+  }
+  RTX_TRY(Lock lock, Lock::open(options.lock_file));
+  Chooser chooser(tools, options, lock);
+
+  // Bind every region to its family; regions with one key share a kernel.
+  std::vector<Wanted> wanted;
+  std::map<std::string, size_t> by_key;
+  std::vector<size_t> wanted_of(regions.size());
+  for (size_t r = 0; r < regions.size(); ++r) {
+    const auto* family = kernels::family(regions[r].pattern);
+    RTX_ASSERT(family, "a region's pattern names a family");
+    auto bound = family->bind(regions[r].body);
+    if (!bound.ok()) return std::move(bound).error().in("region " + regions[r].name);
+    Wanted item;
+    item.problem = *std::move(bound);
+    RTX_TRY(item.key, chooser.key(*item.problem));
+    item.region = r;
+    if (options.vendor) item.vendor = options.vendor(regions[r].body);
+    std::string identity = item.key.text();
+    if (item.vendor) identity = "vendor\n" + item.vendor->text;
+    const auto [position, fresh] = by_key.try_emplace(identity, wanted.size());
+    wanted_of[r] = position->second;
+    if (fresh) wanted.push_back(std::move(item));
+    ++wanted[position->second].uses;
+  }
+
+  // Remembered kernels first, so that progress and budget cover what is really to be done.
+  double total_weight = 0;
+  int missing = 0;
+  for (auto& item : wanted) {
+    if (item.vendor) {
+      Choice choice;
+      choice.tuning = "vendor library";
+      choice.plan = *item.vendor;
+      RTX_TRY(choice.binary, tools.compiler->compile({choice.plan.name, choice.plan.text, caps.arch, options.save_temps}));
+      item.choice = std::move(choice);
+      continue;
+    }
+    item.choice = chooser.remembered(*item.problem, item.key);
+    if (item.choice) {
+      ++report.hits;
+      continue;
+    }
+    ++report.misses;
+    ++missing;
+    total_weight += weight(item, caps);
+  }
+
+  int done = 0;
+  for (auto& item : wanted) {
+    if (item.choice) continue;
+    if (is_stopped()) return stopped();
+    progress(regions[item.region].name, done, missing);
+    const double left = std::max(0.0, options.budget_seconds - seconds_since(start));
+    const double own = weight(item, caps);
+    const double budget = std::min(options.budget_per_op_seconds, left * own / std::max(total_weight, 1e-12));
+    auto choice = chooser.choose(*item.problem, regions[item.region].body, item.key, budget);
+    if (!choice.ok()) {
+      if (is_stopped()) return stopped();
+      return std::move(choice).error().in("region " + regions[item.region].name + " (" + std::string(item.problem->family()) + ")");
+    }
+    item.choice = *std::move(choice);
+    total_weight -= own;
+    ++done;
+  }
+  progress("kernels", missing, missing);
+  if (is_stopped()) return stopped();
+
+  // The plan.
+  auto& plan = out.plan;
+  plan.model_name = graph.name;
+  plan.identity = {caps.target, caps.device, caps.arch, caps.driver, bundle::kRuntimeAbi, {}, std::string(codegen::synth_sha_all())};
+  RTX_TRY(plan.identity.toolchain, tools.compiler->toolchain(caps.arch));
+  plan.deterministic = options.deterministic;
+  plan.graph = ir::to_text(graph);
+  for (auto& item : wanted) {
+    bundle::KernelRecord record;
+    const auto& choice = *item.choice;
+    record.name = choice.plan.name;
+    record.family = std::string(item.problem->family());
+    record.key = item.key.text();
+    record.parameters = choice.parameters;
+    record.numerics_class = choice.numerics_class;
+    record.region = ir::to_text(regions[item.region].body, {.inline_constants_up_to = 16, .hash_constants = false});
+    if (options.keep_sources) record.source = choice.plan.text;
+    record.binary = choice.binary.bytes;
+    record.measured_ms = choice.measured_ms;
+    plan.kernels.push_back(std::move(record));
+    if (!item.vendor) lock.record(choice.digest.empty() ? item.key.digest() : choice.digest, std::string(item.problem->family()), choice.parameters);
+  }
+  std::vector<Scheduled> scheduled;
+  for (size_t r = 0; r < regions.size(); ++r) {
+    const auto& item = wanted[wanted_of[r]];
+    scheduled.push_back({static_cast<int>(wanted_of[r]), &item.choice->plan});
+    const auto work = item.problem->work();
+    RegionReport region;
+    region.name = regions[r].name;
+    region.family = std::string(item.problem->family());
+    region.key = item.key.text();
+    region.parameters = item.choice->parameters;
+    region.digest = item.key.digest();
+    region.kernel = static_cast<int>(wanted_of[r]);
+    region.cache_hit = item.choice->cache_hit;
+    region.shared = item.region != r;
+    region.tuning = item.choice->tuning;
+    region.measured_ms = item.choice->measured_ms;
+    region.flops = work.flops;
+    region.bytes = work.bytes();
+    if (!region.shared) region.tried = item.choice->tried;
+    report.per_region.push_back(std::move(region));
+  }
+  schedule(out.graph, out.partition, scheduled, &plan);
+  RTX_CHECK(lock.save());
+
+  report.kernels = static_cast<int>(wanted.size());
+  report.compiles = toolbox.compiler->compiles_started() - compiles_before;
+  report.seconds = seconds_since(start);
+  return out;
+}
+
+}  // namespace rtx::compiler
