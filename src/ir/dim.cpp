@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "ir/text_words.h"
 
 namespace rtx::ir {
 namespace {
@@ -70,7 +71,7 @@ Dim operator/(const Dim& a, const Dim& b) { return Dim::combine('/', a, b); }
 
 std::string Dim::text() const {
   if (!node_) return std::to_string(constant_);
-  if (node_->op == 's') return node_->symbol.name;
+  if (node_->op == 's') return spelled(node_->symbol.name);
   return "(" + node_->a.text() + " " + node_->op + " " + node_->b.text() + ")";
 }
 

@@ -10,8 +10,13 @@
 //   l = slice(r, starts=[0], steps=[2]): [4];  (y, m, v) = layer_norm(x, g, b, axis=1, epsilon=1e-05);
 //   a = attention(q, k, v, _, n, scale=0.125); `_` is an absent optional input
 //   state cache: past -> present axis=2 max=1024;
-//   return y, s
+//   symbol batch min=1 max=64 multiple=8;      before its first use in a shape; undeclared symbols have no bounds
+//   specialized shape: i64[2] {3, 4};          an input whose value was fixed; graph "name"; at the top names the graph
+//   return y, s as "model output"
 //
+// Comments run from // to the end of the line. A name that is not one plain word stands in double quotes. parse() also takes a
+// number as an operand (a scalar constant of the other operand's type). Attributes that equal their default are not printed;
+// nodes' own names (where they came from) are not part of the text.
 // Values are printed with their names; anonymous() renames them canonically (%0, %1, ...) for keys.
 #include <map>
 #include <string>
