@@ -1,0 +1,88 @@
+#include <fmt/core.h>
+
+#include "kernels/anchored.h"
+#include "kernels/norm/norm.h"
+
+namespace rtx::kernels::norm {
+
+Result<backend::KernelPlan> Norm::emit(const Problem& p, const Params& params, const backend::Caps& caps, const codegen::Dialect& dialect) {
+  backend::KernelPlan plan;
+  plan.name = fmt::format("{}_{}_{}x{}", p.op, ir::name(p.dtype), p.rows, p.columns);
+  const auto work = Norm::work(p);
+  codegen::Source source(dialect, plan.name, "kernels/norm/emit.cpp", fmt::format("rows={} unroll={}", params.rows_per_group, params.unroll),
+                         work_text(work.flops, work.bytes()));
+  plan.numerics_class = fmt::format("norm {} lanes", caps.vector_bits / 32);
+  if (p.rows * p.columns == 0) {
+    plan.text = source.take();
+    return plan;
+  }
+  source.include("codegen/row.inc.h");
+  source.include("kernels/norm/device.h");
+
+  Arguments arguments;
+  source.open(fmt::format("KERNEL({})", plan.name));
+  codegen::RowLoop prologue, statistics, epilogue;
+  prologue.buffers = arguments.bind(source, p.prologue);
+  statistics.buffers = arguments.bind(source, p.statistics);
+  epilogue.buffers = arguments.bind(source, p.epilogue);
+  source.line("f32* const row = static_cast<f32*>(scratch);");
+  source.open("GROUP_LOOP(group)");
+  const std::string first = fmt::format("group * {}", params.rows_per_group);
+  if (p.rows % params.rows_per_group == 0) source.line(fmt::format("const i64 last = {} + {};", first, params.rows_per_group));
+  else source.line(fmt::format("const i64 last = {0} + {1} < {2} ? {0} + {1} : {2};", first, params.rows_per_group, p.rows));
+  source.open(fmt::format("for (i64 r = {}; r < last; ++r)", first));
+
+  for (auto* loop : {&prologue, &statistics, &epilogue}) {
+    loop->inner = 1;
+    loop->outer = {{0, "r"}};
+    loop->count = std::to_string(p.columns);
+    loop->vector_width = dialect.preferred_lanes_f32;
+    loop->unroll = static_cast<int>(params.unroll);
+  }
+  prologue.after = [&](codegen::Source& s, int, const std::string& i, const auto& value) {
+    s.line(fmt::format("store(row + {}, {});", i, value(p.x)));
+  };
+  codegen::print_row(source, p.prologue, prologue);
+
+  if (p.centred) {
+    source.line(fmt::format("const f64 mean = norm::mean(row, {});", p.columns));
+    source.line(fmt::format("const f32 squares = norm::centre(row, {}, mean);", p.columns));
+  } else {
+    source.line(fmt::format("const f32 squares = norm::squares(row, {});", p.columns));
+  }
+  source.line(fmt::format("const f32 spread = norm::spread(squares, {}, {});", p.columns,
+                          codegen::literal_text(ir::DType::f64, p.epsilon, 0)));
+  if (!p.statistics.stores.empty()) {
+    statistics.count = "1";
+    statistics.vector_width = 1;
+    statistics.leaf = [](int leaf, int, const std::string&) { return leaf == kMean ? "f32(mean)" : "spread"; };
+    source.open("");
+    codegen::print_row(source, p.statistics, statistics);
+    source.close();
+  }
+  if (!p.epilogue.stores.empty()) {
+    epilogue.leaf = [](int leaf, int width, const std::string& i) -> std::string {
+      if (leaf == kMean) return "f32(mean)";
+      if (leaf == kSpread) return "spread";
+      if (width == 1) return fmt::format("row[{}] * spread", i);
+      return fmt::format("load<vec<f32, {}>>(row + {}) * spread", width, i);
+    };
+    source.open("");
+    codegen::print_row(source, p.epilogue, epilogue);
+    source.close();
+  }
+  source.close();
+  source.close();
+  source.close();
+
+  plan.text = source.take();
+  backend::Launch launch;
+  launch.entry = plan.name;
+  launch.grid.x = ceil_div(p.rows, params.rows_per_group);
+  launch.scratch_bytes = p.columns * 4;
+  launch.arguments = arguments.list();
+  plan.steps = {launch};
+  return plan;
+}
+
+}  // namespace rtx::kernels::norm
