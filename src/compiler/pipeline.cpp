@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/assert.h"
+#include "bundle/bundle.h"
 #include "codegen/embedded.h"
 #include "compiler/choose.h"
 #include "compiler/schedule.h"

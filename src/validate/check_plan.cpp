@@ -1,0 +1,218 @@
+// Runs a plan on a device the way nobody kind would: outputs and workspace full of NaN bytes, guard bytes around every buffer.
+#include <algorithm>
+#include <cstring>
+
+#include "validate/validate.h"
+
+namespace rtx::validate {
+
+namespace {
+
+constexpr int64_t kGuardBytes = 4096;
+
+// Elements a strided value spans, from its lowest to its highest address.
+int64_t span_elements(const ir::Value& value, const std::vector<int64_t>& extents) {
+  const int64_t count = ir::element_count(extents);
+  if (value.layout.dense() || count == 0) return count;
+  int64_t last = value.layout.offset;
+  const auto strides = value.layout.strides.empty() ? ir::row_major_strides(extents) : value.layout.strides;
+  for (size_t d = 0; d < extents.size(); ++d) last += (extents[d] - 1) * strides[d];
+  return last + 1;
+}
+
+// Linear index of element i of the dense tensor inside the strided buffer.
+int64_t strided_index(const ir::Value& value, const std::vector<int64_t>& extents, int64_t i) {
+  const auto strides = value.layout.strides.empty() ? ir::row_major_strides(extents) : value.layout.strides;
+  int64_t out = value.layout.offset;
+  for (size_t d = extents.size(); d-- > 0;) {
+    out += i % extents[d] * strides[d];
+    i /= extents[d];
+  }
+  return out;
+}
+
+// Host image of a strided buffer from a dense tensor; what no element covers keeps `poison`.
+std::vector<std::byte> scatter(const ir::Value& value, const ir::HostTensor* tensor, const std::vector<int64_t>& extents, std::byte poison) {
+  const int64_t width = ir::bytes_of(value.dtype);
+  std::vector<std::byte> image(static_cast<size_t>(span_elements(value, extents) * width), poison);
+  if (!tensor || tensor->count() == 0) return image;
+  if (value.layout.dense()) {
+    std::memcpy(image.data(), tensor->bytes(), image.size());
+    return image;
+  }
+  for (int64_t i = 0; i < tensor->count(); ++i)
+    std::memcpy(image.data() + strided_index(value, extents, i) * width, tensor->bytes() + i * width, static_cast<size_t>(width));
+  return image;
+}
+
+// Device buffers with guards; released together.
+class Buffers {
+ public:
+  explicit Buffers(backend::Device& device) : device_(device) {}
+  ~Buffers() {
+    for (const auto& buffer : buffers_) device_.release(buffer.base);
+  }
+  // A buffer of `bytes`, guards and content set to `poison`. Content starts off the allocation's alignment by `shift` bytes.
+  Result<void*> add(std::string name, int64_t bytes, std::byte poison) {
+    RTX_TRY(void* base, device_.allocate(bytes + 2 * kGuardBytes));
+    buffers_.push_back({std::move(name), base, bytes, poison});
+    RTX_CHECK(device_.fill(base, poison, bytes + 2 * kGuardBytes, nullptr));
+    return static_cast<void*>(static_cast<std::byte*>(base) + kGuardBytes);
+  }
+  // Name of the first buffer with a changed guard, empty when all stand.
+  Result<std::string> damaged() {
+    std::vector<std::byte> guard(kGuardBytes);
+    for (const auto& buffer : buffers_) {
+      for (const int64_t at : {int64_t{0}, kGuardBytes + buffer.bytes}) {
+        RTX_CHECK(device_.copy_out(guard.data(), static_cast<std::byte*>(buffer.base) + at, kGuardBytes, nullptr));
+        for (int64_t i = 0; i < kGuardBytes; ++i)
+          if (guard[static_cast<size_t>(i)] != buffer.poison)
+            return "wrote " + std::to_string(at == 0 ? kGuardBytes - i : i + 1) + " bytes " + (at == 0 ? "before" : "past the end of") + " " + buffer.name;
+      }
+    }
+    return std::string();
+  }
+
+ private:
+  struct Buffer {
+    std::string name;
+    void* base;
+    int64_t bytes;
+    std::byte poison;
+  };
+  backend::Device& device_;
+  std::vector<Buffer> buffers_;
+};
+
+Fault launch_fault(Error error) { return {Fault::Kind::launch_failed, error.what + (error.why.empty() ? "" : ": " + error.why)}; }
+
+class Checker {
+ public:
+  Checker(backend::Device& device, backend::Module& module, const backend::KernelPlan& plan, const ir::Graph& body, const Bounds& bounds)
+      : device_(device), module_(module), plan_(plan), body_(body), bounds_(bounds) {}
+
+  std::vector<Fault> check(const Case& item, std::byte poison) {
+    Buffers buffers(device_);
+    std::vector<Fault> faults;
+    if (auto ran = run(item, poison, buffers); !ran.ok()) return {launch_fault(std::move(ran).error())};
+    auto damaged = buffers.damaged();
+    if (!damaged.ok()) return {launch_fault(std::move(damaged).error())};
+    if (!damaged->empty()) faults.push_back({Fault::Kind::out_of_bounds, *damaged});
+    for (size_t i = 0; i < body_.inputs.size(); ++i) {
+      std::vector<std::byte> now(images_[i].size());
+      if (auto copied = device_.copy_out(now.data(), inputs_[i], static_cast<int64_t>(now.size()), nullptr); !copied.ok())
+        return {launch_fault(std::move(copied).error())};
+      if (now != images_[i]) faults.push_back({Fault::Kind::input_changed, "changed its input " + body_.value(body_.inputs[i]).name});
+    }
+    for (size_t o = 0; o < body_.outputs.size(); ++o) check_output(o, item, poison, faults);
+    return faults;
+  }
+
+ private:
+  Status run(const Case& item, std::byte poison, Buffers& buffers) {
+    images_.clear(), inputs_.clear(), outputs_.clear(), workspace_.clear(), prepared_.clear();
+    for (size_t i = 0; i < body_.inputs.size(); ++i) {
+      const auto& value = body_.value(body_.inputs[i]);
+      images_.push_back(scatter(value, &item.inputs[i], item.inputs[i].extents(), poison));
+      RTX_TRY(void* pointer, buffers.add("input " + value.name, static_cast<int64_t>(images_.back().size()), poison));
+      RTX_CHECK(device_.copy_in(pointer, images_.back().data(), static_cast<int64_t>(images_.back().size()), nullptr));
+      inputs_.push_back(pointer);
+    }
+    for (const auto id : body_.outputs) {
+      const auto& value = body_.value(id);
+      RTX_TRY(void* pointer, buffers.add("output " + value.name, span_elements(value, body_.extents(id)) * ir::bytes_of(value.dtype), poison));
+      outputs_.push_back(pointer);
+    }
+    for (const int64_t bytes : plan_.workspace_bytes) {
+      RTX_TRY(void* pointer, buffers.add("workspace", bytes, poison));
+      workspace_.push_back(pointer);
+    }
+    for (const int64_t bytes : plan_.prepared_bytes) {
+      RTX_TRY(void* pointer, buffers.add("prepared buffer", bytes, poison));
+      prepared_.push_back(pointer);
+    }
+    for (const auto* launches : {&plan_.prepare, &plan_.steps})
+      for (const auto& launch : *launches) RTX_CHECK(issue(launch));
+    return device_.synchronize(nullptr);
+  }
+
+  Status issue(const backend::Launch& launch) {
+    if (launch.grid.count() == 0) return success();
+    std::vector<void*> arguments;
+    for (const auto& ref : launch.arguments) {
+      const auto& from = ref.kind == backend::BufferKind::input    ? inputs_
+                         : ref.kind == backend::BufferKind::output ? outputs_
+                         : ref.kind == backend::BufferKind::workspace ? workspace_ : prepared_;
+      arguments.push_back(from.at(static_cast<size_t>(ref.index)));
+    }
+    RTX_TRY(const backend::Function function, device_.function(module_, launch.entry));
+    return device_.launch(function, launch.grid, launch.group, launch.scratch_bytes, arguments.data(), static_cast<int>(arguments.size()), nullptr);
+  }
+
+  void check_output(size_t o, const Case& item, std::byte poison, std::vector<Fault>& faults) {
+    const auto& value = body_.value(body_.outputs[o]);
+    const auto extents = body_.extents(body_.outputs[o]);
+    const int64_t width = ir::bytes_of(value.dtype);
+    std::vector<std::byte> image(static_cast<size_t>(span_elements(value, extents) * width));
+    if (auto copied = device_.copy_out(image.data(), outputs_[o], static_cast<int64_t>(image.size()), nullptr); !copied.ok()) {
+      faults.push_back(launch_fault(std::move(copied).error()));
+      return;
+    }
+    ir::HostTensor found(value.dtype, extents);
+    std::vector<bool> covered(value.layout.dense() ? 0 : image.size() / static_cast<size_t>(width));
+    for (int64_t i = 0; i < found.count(); ++i) {
+      const int64_t at = value.layout.dense() ? i : strided_index(value, extents, i);
+      std::memcpy(found.mutable_bytes() + i * width, image.data() + at * width, static_cast<size_t>(width));
+      if (!covered.empty()) covered[static_cast<size_t>(at)] = true;
+    }
+    for (size_t e = 0; e < covered.size(); ++e) {
+      if (covered[e]) continue;
+      for (int64_t b = 0; b < width; ++b)
+        if (image[e * static_cast<size_t>(width) + static_cast<size_t>(b)] != poison) {
+          faults.push_back({Fault::Kind::out_of_bounds, "wrote padding element " + std::to_string(e) + " of output " + value.name});
+          return;
+        }
+    }
+    Bounds bounds = bounds_;
+    if (item.kind == InputKind::hard && ir::is_floating(value.dtype)) {
+      // The larger of the class's tolerance and four times what a plain serial implementation loses on this input.
+      const Comparison plain = compare(value.name, found, item.wanted[o], bounds);
+      if (plain.agrees) return;
+      if (plain.detail.norm_allowed > 0) bounds.scale *= std::max(1.0, 4 * item.serial_error / plain.detail.norm_allowed);
+    }
+    const Comparison comparison = compare(value.name, found, item.wanted[o], bounds);
+    if (comparison.agrees) return;
+    // An output byte pattern that is still the poison tells an element that was never written.
+    bool unwritten = false;
+    if (comparison.detail.first_wrong >= 0 && found.count() > 0) {
+      const auto* element = found.bytes() + comparison.detail.first_wrong * width;
+      unwritten = std::all_of(element, element + width, [&](std::byte b) { return b == poison; });
+    }
+    faults.push_back({unwritten ? Fault::Kind::unwritten : Fault::Kind::wrong_numbers,
+                      (unwritten ? "left elements unwritten; " : "") + std::string(item.kind == InputKind::hard ? "hard inputs: " : "random inputs: ") +
+                          comparison.detail.text()});
+  }
+
+  backend::Device& device_;
+  backend::Module& module_;
+  const backend::KernelPlan& plan_;
+  const ir::Graph& body_;
+  const Bounds& bounds_;
+  std::vector<std::vector<std::byte>> images_;
+  std::vector<void*> inputs_, outputs_, workspace_, prepared_;
+};
+
+}  // namespace
+
+std::vector<Fault> check_plan(backend::Device& device, backend::Module& module, const backend::KernelPlan& plan, const ir::Graph& body,
+                              const std::vector<Case>& cases, const Bounds& bounds) {
+  Checker checker(device, module, plan, body, bounds);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    // Two NaN patterns in turn, so that an integer output that happens to equal one of them is still told apart.
+    auto faults = checker.check(cases[i], i % 2 == 0 ? std::byte{0xff} : std::byte{0x7f});
+    if (!faults.empty()) return faults;
+  }
+  return {};
+}
+
+}  // namespace rtx::validate

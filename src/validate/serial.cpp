@@ -1,0 +1,171 @@
+#include "validate/serial.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+namespace rtx::validate {
+
+namespace {
+
+using ir::HostTensor;
+using ir::Op;
+
+float at(const HostTensor& tensor, int64_t i) { return static_cast<float>(tensor.get_double(i)); }
+
+// One running f32 sum in index order, as a textbook loop would have it.
+HostTensor serial_matmul(const ir::Graph& graph, const ir::Node& node, const HostTensor& a, const HostTensor& b) {
+  const auto ae = a.extents(), be = b.extents();
+  const auto extents = graph.extents(node.outputs[0]);
+  HostTensor out(graph.value(node.outputs[0]).dtype, extents);
+  const bool ta = node.attributes.integer("trans_a") != 0, tb = node.attributes.integer("trans_b") != 0;
+  const size_t ra = ae.size(), rb = be.size(), r = extents.size();
+  const int64_t m = extents[r - 2], n = extents[r - 1], k = ta ? ae[ra - 2] : ae[ra - 1];
+  const int64_t batches = m * n == 0 ? 0 : out.count() / (m * n);
+  const auto batch_offset = [&](int64_t batch, const std::vector<int64_t>& from, size_t rank) {
+    int64_t offset = 0, stride = from[rank - 1] * from[rank - 2];
+    for (size_t d = r - 2; d-- > 0;) {
+      const int64_t c = batch % extents[d];
+      batch /= extents[d];
+      if (r - d > rank) continue;
+      const int64_t extent = from[rank - (r - d)];
+      if (extent != 1) offset += c * stride;
+      stride *= extent;
+    }
+    return offset;
+  };
+  for (int64_t batch = 0; batch < batches; ++batch) {
+    const int64_t a0 = batch_offset(batch, ae, ra), b0 = batch_offset(batch, be, rb);
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        float sum = 0;
+        for (int64_t p = 0; p < k; ++p) sum += at(a, a0 + (ta ? p * m + i : i * k + p)) * at(b, b0 + (tb ? j * k + p : p * n + j));
+        out.set_double((batch * m + i) * n + j, sum);
+      }
+  }
+  return out;
+}
+
+// Reductions and row operators: a row is gathered along the reduced axes, processed by one textbook loop in f32.
+struct Rows {
+  std::vector<int64_t> starts, offsets;  // linear index of each row's first element; offsets within a row
+};
+
+Rows rows_along(const std::vector<int64_t>& extents, const std::vector<int64_t>& axes) {
+  Rows out;
+  const auto strides = ir::row_major_strides(extents);
+  const auto walk = [&](bool reduced, std::vector<int64_t>& into) {
+    into = {0};
+    for (size_t d = 0; d < extents.size(); ++d) {
+      if ((std::find(axes.begin(), axes.end(), static_cast<int64_t>(d)) != axes.end()) != reduced) continue;
+      std::vector<int64_t> next;
+      for (const int64_t base : into)
+        for (int64_t c = 0; c < extents[d]; ++c) next.push_back(base + c * strides[d]);
+      into = std::move(next);
+    }
+  };
+  walk(false, out.starts);
+  walk(true, out.offsets);
+  return out;
+}
+
+std::optional<HostTensor> serial_rows(const ir::Graph& graph, const ir::Node& node, const std::vector<const HostTensor*>& inputs) {
+  const HostTensor& x = *inputs[0];
+  const auto extents = x.extents();
+  const auto rank = static_cast<int64_t>(extents.size());
+  HostTensor out(graph.value(node.outputs[0]).dtype, graph.extents(node.outputs[0]));
+  if (out.count() == 0) return out;
+  const bool reduce = node.op == Op::reduce_sum || node.op == Op::reduce_mean;
+  std::vector<int64_t> axes;
+  if (reduce) axes = node.attributes.integers("axes");
+  else if (node.op == Op::softmax) axes = {node.attributes.integer("axis")};
+  else
+    for (int64_t d = node.attributes.integer("axis"); d < rank; ++d) axes.push_back(d);
+  const Rows rows = rows_along(extents, axes);
+  const auto n = static_cast<float>(rows.offsets.size());
+  const auto epsilon = static_cast<float>(node.attributes.real("epsilon"));
+  const auto along = [&](const HostTensor* tensor, size_t i) {  // scale and bias broadcast to the trailing axes
+    return at(*tensor, static_cast<int64_t>(i) % std::max<int64_t>(tensor->count(), 1));
+  };
+  for (size_t r = 0; r < rows.starts.size(); ++r) {
+    float sum = 0, squares = 0, largest = -INFINITY;
+    for (const int64_t o : rows.offsets) {
+      const float v = at(x, rows.starts[r] + o);
+      sum += v;
+      squares += v * v;
+      largest = std::max(largest, v);
+    }
+    if (reduce) {
+      out.set_double(static_cast<int64_t>(r), node.op == Op::reduce_mean ? sum / n : sum);
+      continue;
+    }
+    float mean = 0, scale = 1, total = 0;
+    if (node.op == Op::layer_norm) {
+      mean = sum / n;
+      float variance = 0;
+      for (const int64_t o : rows.offsets) variance += (at(x, rows.starts[r] + o) - mean) * (at(x, rows.starts[r] + o) - mean);
+      scale = 1.0f / std::sqrt(variance / n + epsilon);
+    } else if (node.op == Op::rms_norm) {
+      scale = 1.0f / std::sqrt(squares / n + epsilon);
+    } else {
+      for (const int64_t o : rows.offsets) total += std::exp(at(x, rows.starts[r] + o) - largest);
+    }
+    for (size_t i = 0; i < rows.offsets.size(); ++i) {
+      const int64_t position = rows.starts[r] + rows.offsets[i];
+      float y = at(x, position);
+      if (node.op == Op::softmax) {
+        y = std::exp(y - largest) / total;
+      } else {
+        y = (y - mean) * scale;
+        if (inputs.size() > 1 && inputs[1]) y *= along(inputs[1], i);
+        if (inputs.size() > 2 && inputs[2]) y += along(inputs[2], i);
+      }
+      out.set_double(position, y);
+    }
+  }
+  return out;
+}
+
+bool is_row_operator(Op op) {
+  return op == Op::reduce_sum || op == Op::reduce_mean || op == Op::softmax || op == Op::layer_norm || op == Op::rms_norm;
+}
+
+}  // namespace
+
+double serial_error(const ir::Graph& graph, const std::vector<HostTensor>& inputs, const std::vector<reference::RefTensor>& wanted) {
+  std::vector<std::optional<HostTensor>> values(graph.values.size());
+  for (size_t i = 0; i < graph.inputs.size(); ++i) values[static_cast<size_t>(graph.inputs[i])] = inputs[i];
+  for (size_t v = 0; v < graph.values.size(); ++v)
+    if (graph.values[v].constant) values[v] = graph.values[v].constant;
+  for (const auto& node : graph.nodes) {
+    std::vector<const HostTensor*> arguments;
+    for (const auto input : node.inputs) arguments.push_back(input == ir::kNoValue ? nullptr : &*values[static_cast<size_t>(input)]);
+    const auto dtype = graph.value(node.outputs[0]).dtype;
+    const bool narrow = dtype == ir::DType::f32 || dtype == ir::DType::f16 || dtype == ir::DType::bf16;
+    if (narrow && node.op == Op::matmul) {
+      values[static_cast<size_t>(node.outputs[0])] = serial_matmul(graph, node, *arguments[0], *arguments[1]);
+    } else if (narrow && is_row_operator(node.op) && node.outputs.size() == 1) {
+      values[static_cast<size_t>(node.outputs[0])] = serial_rows(graph, node, arguments);
+    } else {
+      auto results = reference::evaluate(graph, node, arguments);
+      if (!results.ok()) return 0;
+      for (size_t i = 0; i < node.outputs.size(); ++i) values[static_cast<size_t>(node.outputs[i])] = std::move((*results)[i]);
+    }
+  }
+  double worst = 0;
+  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+    if (!wanted[i].floating()) continue;
+    const auto& found = *values[static_cast<size_t>(graph.outputs[i])];
+    double error = 0, norm = 0;
+    for (int64_t e = 0; e < wanted[i].count(); ++e) {
+      const double w = wanted[i].reals[static_cast<size_t>(e)], f = found.get_double(e);
+      if (!std::isfinite(w) || !std::isfinite(f)) continue;
+      error += (f - w) * (f - w);
+      norm += w * w;
+    }
+    if (norm > 0) worst = std::max(worst, std::sqrt(error / norm));
+  }
+  return worst;
+}
+
+}  // namespace rtx::validate
