@@ -1,0 +1,104 @@
+// recognise(): rules to a fixed point, in two phases. Attention comes after everything that its pieces are made of: softmax, its
+// masks and scales tidied, transposes folded into matmuls.
+#include "fuse/recognise.h"
+
+#include <algorithm>
+#include <array>
+
+#include "fuse/common.h"
+#include "fuse/match.h"
+
+namespace rtx::fuse {
+namespace {
+
+using ir::NodeId;
+using ir::ValueId;
+
+// Rules only ever shrink or tidy, so this is never reached; it bounds the damage of a pair of rules that undo each other.
+constexpr int kMostRounds = 64;
+
+// No value that disappears may be read by a node that stays, or be a result.
+bool hides_a_value(const Editor& editor, const Rewriting& rewriting) {
+  auto covered = [&](NodeId node) { return std::find(rewriting.covers.begin(), rewriting.covers.end(), node) != rewriting.covers.end(); };
+  for (NodeId node : rewriting.covers)
+    for (ValueId value : editor.node(node).outputs) {
+      if (std::find(rewriting.replaces.begin(), rewriting.replaces.end(), value) != rewriting.replaces.end()) continue;
+      if (editor.is_output(value)) return true;
+      for (NodeId reader : editor.readers(value))
+        if (!covered(reader)) return true;
+    }
+  return false;
+}
+
+class RuleTable {
+ public:
+  void add(std::vector<Rule> rules) {
+    for (Rule& rule : rules) {
+      rules_.push_back(std::move(rule));
+      for (ir::Op root : rules_.back().roots) by_root_[static_cast<size_t>(root)].push_back(rules_.size() - 1);
+    }
+  }
+
+  // Name of the rule that rewrote `root`, or nothing.
+  const std::string* apply(Editor& editor, NodeId root) const {
+    for (size_t index : by_root_[static_cast<size_t>(editor.node(root).op)]) {
+      const Rule& rule = rules_[index];
+      auto rewriting = rule.match(editor, root);
+      if (!rewriting || (!rule.keeps_inner_values && hides_a_value(editor, *rewriting))) continue;
+      if (carry_out(editor, root, *rewriting)) return &rule.name;
+    }
+    return nullptr;
+  }
+
+ private:
+  static bool carry_out(Editor& editor, NodeId root, const Rewriting& rewriting) {
+    const auto first_new = static_cast<NodeId>(editor.node_count());
+    editor.set_origin(editor.node(root).name);
+    auto fresh = rewriting.build(editor);
+    bool fits = fresh && fresh->size() >= rewriting.replaces.size();
+    for (size_t i = 0; fits && i < rewriting.replaces.size(); ++i) fits = editor.can_replace(rewriting.replaces[i], (*fresh)[i]);
+    if (!fits) {
+      editor.bury(first_new);
+      return false;
+    }
+    for (size_t i = 0; i < rewriting.replaces.size(); ++i) editor.replace(rewriting.replaces[i], (*fresh)[i]);
+    editor.bury(first_new);
+    return true;
+  }
+
+  std::vector<Rule> rules_;
+  std::array<std::vector<size_t>, static_cast<size_t>(ir::Op::count_)> by_root_;
+};
+
+ir::Graph to_fixed_point(ir::Graph graph, const RuleTable& rules, std::vector<Rewrite>* log) {
+  bool changed = true;
+  for (int round = 0; changed && round < kMostRounds; ++round) {
+    changed = false;
+    Editor editor(without_common_subexpressions(graph, log));
+    for (NodeId node = 0; node < static_cast<NodeId>(editor.node_count()); ++node) {
+      if (!editor.alive(node)) continue;
+      std::string where = editor.node(node).name;
+      if (const std::string* rule = rules.apply(editor, node)) {
+        changed = true;
+        if (log) log->push_back({*rule, std::move(where)});
+      }
+    }
+    graph = std::move(editor).take();
+  }
+  return graph;
+}
+
+}  // namespace
+
+ir::Graph recognise(const ir::Graph& graph, const RecogniseOptions& options, std::vector<Rewrite>* log) {
+  RuleTable parts;
+  for (auto* rules : {&tidy_rules, &matmul_rules, &norm_rules, &activation_rules, &softmax_rules, &rotary_rules}) parts.add((*rules)());
+  ir::Graph out = to_fixed_point(graph, parts, log);
+  if (!options.attention) return out;
+  RuleTable whole;
+  whole.add(attention_rules());
+  for (auto* rules : {&tidy_rules, &matmul_rules, &norm_rules, &activation_rules, &softmax_rules, &rotary_rules}) whole.add((*rules)());
+  return to_fixed_point(std::move(out), whole, log);
+}
+
+}  // namespace rtx::fuse
