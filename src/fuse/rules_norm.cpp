@@ -160,7 +160,7 @@ std::optional<Core> layer_core(Match& match, const Quotient& quotient) {
     auto of_square = take_mean(match, quotient.variance);
     auto square = of_square ? take_square(match, of_square->of) : std::nullopt;
     auto source = square ? same_source(match, deviation, *square) : std::nullopt;
-    const ir::Node* difference = source ? match.take(*source, Op::sub) : nullptr;
+    const ir::Node* difference = source ? match.take(match.through_widening(*source), Op::sub) : nullptr;
     auto mean = difference ? take_mean(match, difference->inputs[1]) : std::nullopt;
     if (!mean || mean->axis != of_square->axis || mean->of != difference->inputs[0]) return std::nullopt;
     core.x = mean->of, core.mean = difference->inputs[1], core.axis = mean->axis;
