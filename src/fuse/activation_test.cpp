@@ -1,4 +1,4 @@
-#include "fuse/graph_expectation.h"
+#include "fuse/expectation_testing.h"
 
 namespace rtx::fuse {
 namespace {

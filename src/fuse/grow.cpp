@@ -102,6 +102,13 @@ std::vector<NodeId> Growth::neighbours(Direction direction) const {
         if (value != ir::kNoValue) consider(cover_.graph().value(value).producer);
     }
   }
+  if (direction == Direction::sideways) {  // what feeds the anchor as well is growth upwards
+    auto feeds_anchor = [&](NodeId node) {
+      const auto& successors = cover_.successors(node);
+      return std::find(successors.begin(), successors.end(), anchor_) != successors.end();
+    };
+    out.erase(std::remove_if(out.begin(), out.end(), feeds_anchor), out.end());
+  }
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   if (direction != Direction::down) std::reverse(out.begin(), out.end());
