@@ -1,0 +1,78 @@
+#pragma once
+// The GEMM family: C[batch, m, n] = sum over k of A[batch, m, k] B[batch, k, n], and what pointwise and movement operators make
+// of it before it is stored.
+//
+// A tile is MC x NC elements of C for one batch entry over all of K, computed by MR x NR register tiles (device_cpu.h). A and B
+// are any affine views of body inputs (transposed, strided, broadcast over the batch); a B that is a weight is packed once when
+// the program is loaded, another B per run or read in place. The epilogue is an ElementDag over (batch, m, n), applied to each
+// finished row in L1. Every element is one chain of fused multiply-adds in increasing k, so all parameters give the same bits.
+//
+// f32, f16 and bf16 compute in f32; f64 in f64; 32- and 64-bit integers in themselves (modulo 2^bits).
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "codegen/element.h"
+#include "kernels/family.h"
+
+namespace rtx::kernels::gemm {
+
+// A matrix operand: element (batch, row, column) lies at offset(batch) + row * row_stride + column * column_stride of body input
+// `input`.
+struct Operand {
+  int input = 0;  // position among the body's inputs
+  ir::DType dtype = ir::DType::f32;
+  codegen::Index offset;  // over the batch variable
+  int64_t row_stride = 0, column_stride = 0;
+  int64_t elements = 0;  // that the product reads, for work()
+  bool weight = false;
+};
+
+struct Problem {
+  // Variables of every Index here.
+  static constexpr int batch_variable = 0, m_variable = 1, n_variable = 2, k_variable = 3;
+
+  int64_t batches = 1, m = 0, n = 0, k = 0;
+  Operand a, b;
+  ir::DType arithmetic = ir::DType::f32;
+  int64_t b_matrices = 1;    // different B among the batches
+  codegen::Index b_matrix;   // which of them a batch uses
+  codegen::ElementDag epilogue;
+  bool empty() const { return batches == 0 || m == 0 || n == 0; }
+};
+
+enum class BSource : int64_t { panels = 0, rows = 1, task = 2 };  // as in device_cpu.h
+
+struct Params {
+  int64_t mr = 6, vectors = 2;    // register tile: rows, vectors of columns
+  int64_t mc = 12, nc = 16;       // cache tile, in register tiles
+  int64_t kc = 384;               // block along K
+  int64_t pack_a = 0;             // copy A's block to scratch
+  int64_t b_source = 0;           // BSource
+};
+
+struct Family {
+  using Problem = gemm::Problem;
+  using Params = gemm::Params;
+  static std::string_view name() { return "gemm"; }
+  static fuse::Pattern pattern();
+  static Result<Problem> problem(const ir::Graph& body);
+  static std::string key(const Problem& problem);
+  static Space<Params> space(const Problem& problem, const backend::Caps& caps);
+  static Result<backend::KernelPlan> emit(const Problem& problem, const Params& params, const backend::Caps& caps,
+                                          const codegen::Dialect& dialect);
+  static Work work(const Problem& problem);
+  static Tolerance tolerance(const Problem& problem);
+};
+
+// Sizes both space and emit need; they mirror Tiling in device_cpu.h.
+struct Tiling {
+  int64_t lanes = 1, nr = 1, panels = 1;
+  int64_t mc = 1, nc = 1;  // in elements
+  int64_t m_tiles = 1, n_tiles = 1, groups = 1;
+  int64_t scratch_bytes = 0, packed_bytes = 0;
+  ir::DType panel_dtype = ir::DType::f32;
+};
+Tiling tiling(const Problem& problem, const Params& params, int vector_bits);
+
+}  // namespace rtx::kernels::gemm
