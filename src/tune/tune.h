@@ -45,13 +45,20 @@ class Evaluator {
                            bool time_it, double timeout_seconds) = 0;
   // The plan and binary of a candidate that evaluate() accepted.
   virtual Result<std::pair<backend::KernelPlan, backend::Binary>> artefact(const std::string& parameters) = 0;
-  // Hint: these will be evaluated next; compile them ahead with the given number of jobs.
+  // Hint: these will be evaluated next, in this order; they may be compiled ahead.
   virtual void prefetch(const kernels::BoundProblem& problem, const std::vector<kernels::Candidate>& next) = 0;
+  // The problem is decided: background work on it ends; artefacts stay until the next problem begins.
+  virtual void finish() = 0;
 };
 
 // Evaluates in this process (tests, targets without worker processes): a candidate that crashes takes the process with it.
 std::unique_ptr<Evaluator> make_in_process_evaluator(backend::Compiler& compiler, backend::Device& device, const codegen::Dialect& dialect,
                                                      uint64_t seed, int jobs);
+
+// Evaluates in a worker process started as `command` (see tune/worker.h): one device there, one request at a time, killed and started
+// again when a candidate crashes or hangs. Compiling stays here, on `jobs` threads. `caps` are the device's as the worker will see it.
+std::unique_ptr<Evaluator> make_worker_evaluator(backend::Compiler& compiler, const backend::Caps& caps, const codegen::Dialect& dialect,
+                                                 std::vector<std::string> command, uint64_t seed, int jobs);
 
 struct Progress {
   std::function<void(std::string_view what, int done, int total)> report;

@@ -208,7 +208,7 @@ std::vector<Fault> check_plan(backend::Device& device, backend::Module& module, 
                               const std::vector<Case>& cases, const Bounds& bounds) {
   Checker checker(device, module, plan, body, bounds);
   for (size_t i = 0; i < cases.size(); ++i) {
-    // Two NaN patterns in turn, so that an integer output that happens to equal one of them is still told apart.
+    // NaN bytes first, then another pattern, so that an integer output that happens to equal one of them is still told apart.
     auto faults = checker.check(cases[i], i % 2 == 0 ? std::byte{0xff} : std::byte{0x7f});
     if (!faults.empty()) return faults;
   }

@@ -1,0 +1,188 @@
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "ir/text.h"
+#include "tune/evaluator.h"
+#include "tune/frames.h"
+#include "tune/trial.h"
+#include "tune/tune.h"
+
+extern char** environ;
+
+namespace rtx::tune {
+
+namespace {
+
+using nlohmann::json;
+
+// The reference of a large region takes seconds; the worker computes it while it gets ready.
+constexpr double kProblemSeconds = 300.0;
+
+// A spawned worker and the two pipes to it.
+class WorkerProcess {
+ public:
+  static Result<std::unique_ptr<WorkerProcess>> start(const std::vector<std::string>& command) {
+    int to_worker[2], from_worker[2];
+    if (pipe2(to_worker, O_CLOEXEC) != 0) return failed(command, errno);
+    if (pipe2(from_worker, O_CLOEXEC) != 0) {
+      const int why = errno;
+      close(to_worker[0]), close(to_worker[1]);
+      return failed(command, why);
+    }
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, to_worker[0], STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, from_worker[1], STDOUT_FILENO);
+    std::vector<char*> argv;
+    for (const auto& argument : command) argv.push_back(const_cast<char*>(argument.c_str()));
+    argv.push_back(nullptr);
+    pid_t child = 0;
+    const int why = posix_spawn(&child, command[0].c_str(), &actions, nullptr, argv.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(to_worker[0]), close(from_worker[1]);
+    if (why != 0) {
+      close(to_worker[1]), close(from_worker[0]);
+      return failed(command, why);
+    }
+    auto worker = std::make_unique<WorkerProcess>();
+    worker->child_ = child;
+    worker->input_ = to_worker[1];
+    worker->output_ = from_worker[0];
+    return worker;
+  }
+  WorkerProcess() = default;
+  WorkerProcess(const WorkerProcess&) = delete;
+  WorkerProcess& operator=(const WorkerProcess&) = delete;
+  ~WorkerProcess() { end(true); }
+
+  ReadState ask(const json& request, double timeout_seconds, json* answer) {
+    if (!write_frame(input_, request)) return ReadState::closed;
+    return read_frame(output_, timeout_seconds, answer);
+  }
+
+  // Ends the process; the words say how it had ended.
+  std::string end(bool kill_it) {
+    if (child_ == 0) return {};
+    if (kill_it) kill(child_, SIGKILL);
+    close(input_), close(output_);
+    int status = 0;
+    while (waitpid(child_, &status, 0) < 0 && errno == EINTR) {
+    }
+    child_ = 0;
+    if (WIFSIGNALED(status)) return std::string("the worker died of ") + strsignal(WTERMSIG(status));
+    return "the worker ended with code " + std::to_string(WEXITSTATUS(status));
+  }
+
+ private:
+  static Error failed(const std::vector<std::string>& command, int why) {
+    return error_of(ErrorKind::device, "cannot start the tuning worker " + command[0], std::strerror(why));
+  }
+  pid_t child_ = 0;
+  int input_ = -1, output_ = -1;
+};
+
+class WorkerEvaluator final : public Evaluator {
+ public:
+  WorkerEvaluator(backend::Compiler& compiler, const backend::Caps& caps, const codegen::Dialect& dialect, std::vector<std::string> command,
+                  uint64_t seed, int jobs)
+      : command_(std::move(command)), seed_(seed), ahead_(compiler, caps, dialect, jobs) {
+    signal(SIGPIPE, SIG_IGN);  // a worker that died is an outcome, not a signal
+  }
+
+  Outcome evaluate(const kernels::BoundProblem& problem, const ir::Graph& body, const kernels::Candidate& candidate, bool time_it,
+                   double timeout_seconds) override {
+    if (&problem != problem_) begin(problem);
+    auto artefact = ahead_.get(problem, candidate.parameters);
+    if (!artefact.ok()) return CompileFailed{artefact.error().what + ": " + artefact.error().why};
+    if (auto ready = be_ready(problem, body); !ready.ok()) return Crashed{ready.error().what + ": " + ready.error().why};
+
+    json request = {{"type", "candidate"}, {"plan", to_json((*artefact)->plan)}, {"time", time_it}, {"timeout", timeout_seconds}};
+    const auto& bytes = (*artefact)->binary.bytes;
+    std::vector<uint8_t> binary(bytes.size());
+    if (!bytes.empty()) std::memcpy(binary.data(), bytes.data(), bytes.size());
+    request["binary"] = json::binary(std::move(binary));
+    json answer;
+    switch (worker_->ask(request, timeout_seconds, &answer)) {
+      case ReadState::timed_out: drop_worker(true); return TimedOut{timeout_seconds};
+      case ReadState::closed: return Crashed{drop_worker(false)};
+      case ReadState::frame: break;
+    }
+    auto outcome = outcome_from_json(answer);
+    if (std::holds_alternative<Measured>(outcome)) accepted_[candidate.parameters] = *artefact;
+    return outcome;
+  }
+
+  Result<std::pair<backend::KernelPlan, backend::Binary>> artefact(const std::string& parameters) override {
+    const auto found = accepted_.find(parameters);
+    if (found == accepted_.end()) return error_of(ErrorKind::internal, "no accepted candidate " + parameters);
+    return std::pair(found->second->plan, found->second->binary);
+  }
+
+  void prefetch(const kernels::BoundProblem& problem, const std::vector<kernels::Candidate>& next) override {
+    if (&problem != problem_) begin(problem);
+    ahead_.start(problem, next);
+  }
+
+  void finish() override {
+    ahead_.clear();
+    problem_ = nullptr;
+  }
+
+ private:
+  void begin(const kernels::BoundProblem& problem) {
+    ahead_.clear();
+    accepted_.clear();
+    problem_ = &problem;
+    worker_knows_problem_ = false;
+  }
+
+  Status be_ready(const kernels::BoundProblem& problem, const ir::Graph& body) {
+    if (!worker_) {
+      RTX_TRY(worker_, WorkerProcess::start(command_));
+      worker_knows_problem_ = false;
+    }
+    if (worker_knows_problem_) return success();
+    const auto bounds = bounds_of(problem.tolerance());
+    const json request = {{"type", "problem"},
+                          {"body", ir::to_text(body, {.inline_constants_up_to = 1 << 20})},
+                          {"seed", seed_},
+                          {"rule", static_cast<int>(bounds.rule)},
+                          {"terms", bounds.terms}};
+    json answer;
+    if (worker_->ask(request, kProblemSeconds, &answer) != ReadState::frame)
+      return error_of(ErrorKind::device, "the tuning worker did not get ready", drop_worker(false));
+    if (answer.value("kind", "") != "ready") return error_of(ErrorKind::internal, "the tuning worker refused the problem", answer.value("text", ""));
+    worker_knows_problem_ = true;
+    return success();
+  }
+
+  std::string drop_worker(bool kill_it) {
+    std::string words = worker_->end(kill_it);
+    worker_.reset();
+    return words;
+  }
+
+  std::vector<std::string> command_;
+  uint64_t seed_;
+  const kernels::BoundProblem* problem_ = nullptr;
+  bool worker_knows_problem_ = false;
+  std::unique_ptr<WorkerProcess> worker_;
+  std::map<std::string, std::shared_ptr<const Artefact>> accepted_;
+  CompileAhead ahead_;
+};
+
+}  // namespace
+
+std::unique_ptr<Evaluator> make_worker_evaluator(backend::Compiler& compiler, const backend::Caps& caps, const codegen::Dialect& dialect,
+                                                 std::vector<std::string> command, uint64_t seed, int jobs) {
+  return std::make_unique<WorkerEvaluator>(compiler, caps, dialect, std::move(command), seed, jobs);
+}
+
+}  // namespace rtx::tune
