@@ -2,7 +2,8 @@
 // The bundle file *.rtxgc: format in docs/adr (the bundle format). Writer, reader, verdicts.
 //
 // Reading is safe against any bytes: every size, offset and index is checked before use; a damaged, truncated, oversized or
-// hostile file gives an Error of kind bundle and a sentence, and never more memory than the file's own size.
+// hostile file gives an Error of kind bundle and a sentence, and never more memory than a small multiple of the file's own size.
+// A path that cannot be opened at all is the user's mistake (kind user).
 #include <array>
 #include <optional>
 #include <string>
@@ -25,9 +26,9 @@ struct KeyPair {
 struct WriteOptions {
   const KeyPair* key = nullptr;   // null: unsigned
   bool sources = true;            // include kernel sources
-  std::string constants_file;     // side file for constants; empty: inside the bundle
+  std::string constants_file;     // side file for constants, a plain name in the bundle's directory; empty: inside the bundle
 };
-// Atomic: temporary file, fsync, rename. Kind output when it cannot be written.
+// Atomic: temporary file, fsync, rename. Kind output when it cannot be written. The same plan and key give the same bytes.
 Status write(const Plan& plan, const std::string& path, const WriteOptions& options);
 
 enum class VerdictKind : uint8_t { exact, compatible, rebuild, refuse };
@@ -49,7 +50,8 @@ struct ReadOptions {
   // Decides whether a public key is trusted; empty function: none is.
   std::function<bool(const std::array<unsigned char, 32>&)> trusted;
   bool allow_unsigned = false;    // accept missing or unknown signatures (never wrong ones)
-  bool verify_constants = true;   // false: the caller verifies by chunk before use with Opened::verify_constant
+  bool verify_constants = true;   // false: the caller verifies before use with Opened::verify_constant(s)
+  bool sources = false;           // unpack the kernel sources, too; they may be larger than the file
 };
 // A mapped bundle. The plan's binaries and constants point into the mapping.
 struct Opened {
@@ -57,14 +59,19 @@ struct Opened {
   SignatureState signature = SignatureState::missing;
   std::string signer;             // hex of the public key, empty when unsigned
   int64_t file_bytes = 0;
+  int format_major = 0, format_minor = 0;
   std::vector<std::pair<std::string, std::string>> sections;  // name, "offset size blake2b" for inspect
   std::function<Status(int constant)> verify_constant;        // checks the chunks of one constant; thread-safe
+  std::function<Status(int threads)> verify_constants;        // all of them, on at most that many threads; empty when there are none
 };
 Result<Opened> open(const std::string& path, const ReadOptions& options);
-// The manifest only: identity, kernels, signature; for `rtx check` and `inspect`. Same checks, no constants.
+// For `rtx check` and `inspect`: the same checks, but constants are neither looked at nor in the plan, and binaries are left empty.
 Result<Opened> open_manifest(const std::string& path, const ReadOptions& options);
 
-// Keys (Ed25519, libsodium) in a directory of mode 0700, files 0600.
+// Keys (Ed25519, libsodium) in a directory of mode 0700, files 0600: NAME.key is a secret key of this user, trusted/NAME.pub the
+// public half of a key whose bundles may run here. A new key is trusted at once. A directory that others may write to trusts nobody.
+// $XDG_CONFIG_HOME/rtx-synth, else ~/.config/rtx-synth, else empty.
+std::string default_key_directory();
 Result<KeyPair> new_key(const std::string& directory, const std::string& name);
 Result<KeyPair> load_key(const std::string& path);
 struct KeyInfo {
