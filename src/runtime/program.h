@@ -31,7 +31,8 @@ struct Binding {
   TensorView view;
 };
 
-// The caller's allocator: both functions or none. Called from the thread that creates or destroys a Program or an Execution.
+// The caller's allocator: both functions or none. Called by whoever creates, prepares or destroys a Program or an Execution, and once
+// for each output by the first run() that leaves it unbound; never in the steady state.
 struct Allocator {
   std::function<void*(int64_t bytes, int64_t alignment)> allocate;  // null on exhaustion
   std::function<void(void* pointer, int64_t bytes)> release;
@@ -72,7 +73,7 @@ class Program : public std::enable_shared_from_this<Program> {
 
   virtual const bundle::Plan& plan() const = 0;
   virtual LoadReport report() const = 0;
-  // Verifies, copies and packs constants now instead of before the first run.
+  // Verifies, copies and packs constants now instead of when the first Execution is created. Done once; a failure stays.
   virtual Status prepare() const = 0;
   virtual Result<std::unique_ptr<Execution>> create_execution(const Allocator& allocator = {}) const = 0;
 };
@@ -81,7 +82,9 @@ class Execution {
  public:
   virtual ~Execution() = default;
   // Every input of the plan bound once (specialised inputs may be bound too and are compared); outputs may be left out (then kept in
-  // memory of the execution, see output()). dtype, extents and layout must match; errors name the tensor, found and wanted.
+  // memory of the execution, see output()). dtype, extents and layout must match; errors name the tensor, found and wanted. Data needs
+  // only the alignment of one element. No output may overlap an input or another output. Nothing is copied to make a view fit.
+  // States start as zeros and live here: binding the input of one sets it, leaving it out goes on from the run before.
   virtual Status run(const std::vector<Binding>& inputs, const std::vector<Binding>& outputs = {}, backend::Stream stream = nullptr) = 0;
   // The execution's own copy of an output after run() without a binding for it.
   virtual Result<TensorView> output(std::string_view name) = 0;

@@ -12,6 +12,7 @@
 
 #include "backend/cpu/identify.h"
 #include "backend/cpu/thread_pool.h"
+#include "backend/embedded.h"
 
 namespace rtx::backend::cpu {
 
@@ -130,3 +131,9 @@ class CpuDevice final : public Device {
 std::shared_ptr<Device> make_device(int threads, const std::string& arch) { return std::make_shared<CpuDevice>(threads, arch); }
 
 }  // namespace rtx::backend::cpu
+
+namespace rtx::backend {
+
+std::shared_ptr<Device> embedded_device(int threads) { return cpu::make_device(threads); }
+
+}  // namespace rtx::backend

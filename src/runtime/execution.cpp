@@ -1,0 +1,329 @@
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+
+#include "runtime/binding.h"
+#include "runtime/loaded.h"
+
+namespace rtx::runtime {
+
+namespace {
+
+using bundle::Slot;
+using bundle::SlotKind;
+
+// A step with its argument pointers, which stand still between runs but for those that follow inputs and outputs.
+struct PlacedStep {
+  ReadyStep ready;
+  size_t first_argument = 0;
+  int arguments = 0;
+};
+
+// arguments_[at] = the tensor's data + offset.
+struct Patch {
+  size_t at = 0;
+  int64_t offset = 0;
+};
+
+// An input or an output: where its data stands now and who uses it.
+struct Port {
+  const bundle::TensorInfo* info = nullptr;
+  std::byte* data = nullptr;   // first element of the buffer in use
+  std::byte* own = nullptr;    // memory of the execution, once there was a run without a binding
+  int64_t bytes = 0;
+  int state = -1;              // the state that keeps it, -1: the caller's
+  bool bound = false;          // in this run
+  std::vector<Patch> patches;
+
+  void point_to(std::byte* place, std::vector<void*>& arguments) {
+    if (place == data) return;
+    data = place;
+    for (const Patch& patch : patches) arguments[patch.at] = place + patch.offset;
+  }
+};
+
+class PlanExecution final : public Execution {
+ public:
+  PlanExecution(std::shared_ptr<const LoadedProgram> program, Allocator allocator)
+      : program_(std::move(program)), device_(*program_->device()), plan_(program_->plan()), memory_(program_->device(), std::move(allocator)) {}
+
+  Status set_up();
+  Status run(const std::vector<Binding>& inputs, const std::vector<Binding>& outputs, backend::Stream stream) override {
+    return run_all(inputs, outputs, stream, nullptr);
+  }
+  Status run_timed(const std::vector<Binding>& inputs, std::vector<StepTime>* times) override {
+    if (times) times->clear();
+    return run_all(inputs, {}, nullptr, times);
+  }
+  Result<TensorView> output(std::string_view name) override;
+
+ private:
+  Status run_all(const std::vector<Binding>& inputs, const std::vector<Binding>& outputs, backend::Stream stream, std::vector<StepTime>* times);
+  Status run_guarded(const std::vector<Binding>& inputs, const std::vector<Binding>& outputs, backend::Stream stream, std::vector<StepTime>* times);
+  Status bind_inputs(const std::vector<Binding>& inputs, backend::Stream stream);
+  Status bind_outputs(const std::vector<Binding>& outputs);
+  Status bind_input(const Binding& binding, backend::Stream stream);
+  Status compare_specialized(const bundle::SpecializedValue& value, const TensorView& view, backend::Stream stream) const;
+  Status check_overlaps() const;
+  Status launch(const PlacedStep& placed, backend::Stream stream);
+  Status copy(const bundle::Copy& copy, backend::Stream stream);
+  std::byte* fixed_place(const Slot& slot) const;
+  std::byte* place(const Slot& slot) const;
+  Error fault(std::string why, std::string fix = {}) const { return user_error("cannot run " + (plan_.model_name.empty() ? "the model" : plan_.model_name), std::move(why), std::move(fix)); }
+
+  std::shared_ptr<const LoadedProgram> program_;
+  backend::Device& device_;
+  const bundle::Plan& plan_;
+  Memory memory_;
+  std::byte* arena_ = nullptr;
+  std::vector<std::byte*> states_;
+  std::vector<Port> inputs_, outputs_;
+  std::vector<void*> arguments_;
+  std::vector<PlacedStep> steps_;
+  std::vector<std::byte> bounce_;  // for copies on devices whose memory the host cannot reach
+  std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
+  bool complete_ = false;  // the last run succeeded
+};
+
+Status PlanExecution::set_up() {
+  if (plan_.arena_bytes > 0) {
+    RTX_TRY(void* arena, memory_.take(plan_.arena_bytes, "the workspace of an execution"));
+    arena_ = static_cast<std::byte*>(arena);
+  }
+  for (const auto& info : plan_.inputs) inputs_.push_back({&info, nullptr, nullptr, byte_count(info), -1, false, {}});
+  for (const auto& info : plan_.outputs) outputs_.push_back({&info, nullptr, nullptr, byte_count(info), -1, false, {}});
+
+  size_t count = 0;
+  for (const ReadyStep& ready : program_->steps()) {
+    const auto& slots = ready.step->arguments;
+    steps_.push_back({ready, count, static_cast<int>(slots.size())});
+    for (size_t i = 0; i < slots.size(); ++i) {
+      const auto index = static_cast<size_t>(slots[i].index);
+      if (slots[i].kind == SlotKind::input) inputs_[index].patches.push_back({count + i, slots[i].offset});
+      if (slots[i].kind == SlotKind::output) outputs_[index].patches.push_back({count + i, slots[i].offset});
+    }
+    count += slots.size();
+  }
+  arguments_.resize(count);
+
+  for (size_t i = 0; i < plan_.states.size(); ++i) {
+    const auto& state = plan_.states[i];
+    const int64_t bytes = byte_count(state.info);
+    RTX_TRY(void* memory, memory_.take(bytes, "state '" + state.info.name + "'"));
+    RTX_CHECK(device_.fill(memory, std::byte{0}, bytes, nullptr));
+    states_.push_back(static_cast<std::byte*>(memory));
+    const auto keep = [&](Port& port) {
+      port.state = static_cast<int>(i);
+      port.point_to(states_.back(), arguments_);
+    };
+    if (state.input >= 0) keep(inputs_[static_cast<size_t>(state.input)]);
+    if (state.output >= 0) keep(outputs_[static_cast<size_t>(state.output)]);
+  }
+  for (const PlacedStep& placed : steps_)
+    for (int i = 0; i < placed.arguments; ++i) {
+      const Slot& slot = placed.ready.step->arguments[static_cast<size_t>(i)];
+      if (slot.kind != SlotKind::input && slot.kind != SlotKind::output) arguments_[placed.first_argument + static_cast<size_t>(i)] = fixed_place(slot);
+    }
+  if (!device_.host_addressable()) {
+    int64_t largest = 0;
+    for (const auto& copy : plan_.copies) largest = std::max(largest, copy.bytes);
+    bounce_.resize(static_cast<size_t>(largest));
+  }
+  return success();
+}
+
+std::byte* PlanExecution::fixed_place(const Slot& slot) const {
+  switch (slot.kind) {
+    case SlotKind::constant: return static_cast<std::byte*>(program_->constant(slot.index)) + slot.offset;
+    case SlotKind::prepared: return static_cast<std::byte*>(program_->prepared(slot.index)) + slot.offset;
+    case SlotKind::state: return states_[static_cast<size_t>(slot.index)] + slot.offset;
+    case SlotKind::arena: return arena_ + slot.index + slot.offset;
+    case SlotKind::input:
+    case SlotKind::output: break;
+  }
+  return nullptr;
+}
+
+std::byte* PlanExecution::place(const Slot& slot) const {
+  if (slot.kind == SlotKind::input) return inputs_[static_cast<size_t>(slot.index)].data + slot.offset;
+  if (slot.kind == SlotKind::output) return outputs_[static_cast<size_t>(slot.index)].data + slot.offset;
+  return fixed_place(slot);
+}
+
+std::byte* first_element(const bundle::TensorInfo& info, const TensorView& view) {
+  return static_cast<std::byte*>(view.data) + info.offset * ir::bytes_of(info.dtype);
+}
+
+Port* find(std::vector<Port>& ports, std::string_view name) {
+  for (Port& port : ports)
+    if (port.info->name == name) return &port;
+  return nullptr;
+}
+
+std::string names_of(const std::vector<Port>& ports, bool only_unbound) {
+  std::string out;
+  for (const Port& port : ports)
+    if (!only_unbound || (!port.bound && port.state < 0)) out += (out.empty() ? "'" : ", '") + port.info->name + "'";
+  return out;
+}
+
+Status PlanExecution::compare_specialized(const bundle::SpecializedValue& value, const TensorView& view, backend::Stream stream) const {
+  RTX_CHECK(check_binding(value.info, view, "input"));
+  const auto bytes = static_cast<int64_t>(value.bytes.size());
+  bool same = true;
+  if (device_.host_addressable()) {
+    same = bytes == 0 || std::memcmp(view.data, value.bytes.data(), value.bytes.size()) == 0;
+  } else {
+    std::vector<std::byte> host(value.bytes.size());
+    RTX_CHECK(device_.copy_out(host.data(), view.data, bytes, stream));
+    RTX_CHECK(device_.synchronize(stream));
+    same = host == value.bytes;
+  }
+  if (same) return success();
+  return fault("input '" + value.info.name + "' has another value than the one that the model was compiled for", "compile the model again with this value");
+}
+
+Status PlanExecution::bind_input(const Binding& binding, backend::Stream stream) {
+  Port* port = find(inputs_, binding.name);
+  if (!port) {
+    for (const auto& value : plan_.specialized)
+      if (value.info.name == binding.name) return compare_specialized(value, binding.view, stream);
+    return fault("it has no input '" + std::string(binding.name) + "'", "its inputs are " + names_of(inputs_, false));
+  }
+  if (port->bound) return fault("input '" + port->info->name + "' is bound twice");
+  RTX_CHECK(check_binding(*port->info, binding.view, "input"));
+  port->bound = true;
+  if (port->state < 0) {
+    port->point_to(first_element(*port->info, binding.view), arguments_);
+    return success();
+  }
+  // Binding the input of a state sets the state.
+  if (port->bytes == 0) return success();
+  if (device_.host_addressable()) {
+    std::memcpy(port->data, binding.view.data, static_cast<size_t>(port->bytes));
+    return success();
+  }
+  std::vector<std::byte> host(static_cast<size_t>(port->bytes));
+  RTX_CHECK(device_.copy_out(host.data(), binding.view.data, port->bytes, stream));
+  RTX_CHECK(device_.synchronize(stream));
+  RTX_CHECK(device_.copy_in(port->data, host.data(), port->bytes, stream));
+  return device_.synchronize(stream);
+}
+
+Status PlanExecution::bind_inputs(const std::vector<Binding>& inputs, backend::Stream stream) {
+  for (Port& port : inputs_) port.bound = false;
+  for (const Binding& binding : inputs) RTX_CHECK(bind_input(binding, stream));
+  for (const Port& port : inputs_)
+    if (!port.bound && port.state < 0) return fault("not bound: " + names_of(inputs_, true), "bind every input once");
+  return success();
+}
+
+Status PlanExecution::bind_outputs(const std::vector<Binding>& outputs) {
+  for (Port& port : outputs_) port.bound = false;
+  for (const Binding& binding : outputs) {
+    Port* port = find(outputs_, binding.name);
+    if (!port) return fault("it has no output '" + std::string(binding.name) + "'", "its outputs are " + names_of(outputs_, false));
+    if (port->bound) return fault("output '" + port->info->name + "' is bound twice");
+    if (port->state >= 0) return fault("output '" + port->info->name + "' is a state, which the execution keeps", "read it with output()");
+    RTX_CHECK(check_binding(*port->info, binding.view, "output"));
+    port->bound = true;
+    port->point_to(first_element(*port->info, binding.view), arguments_);
+  }
+  for (Port& port : outputs_) {
+    if (port.bound || port.state >= 0) continue;
+    if (!port.own) {
+      RTX_TRY(void* memory, memory_.take(port.bytes, "output '" + port.info->name + "'"));
+      port.own = static_cast<std::byte*>(memory);
+    }
+    port.point_to(port.own + port.info->offset * ir::bytes_of(port.info->dtype), arguments_);
+  }
+  return success();
+}
+
+// A kernel may write an output before it has read all of an input, so one buffer cannot be both.
+Status PlanExecution::check_overlaps() const {
+  const auto overlap = [](const Port& a, const Port& b) {
+    return a.bytes > 0 && b.bytes > 0 && a.data < b.data + b.bytes && b.data < a.data + a.bytes;
+  };
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (!outputs_[i].bound) continue;
+    for (const Port& input : inputs_)
+      if (overlap(outputs_[i], input)) return fault("output '" + outputs_[i].info->name + "' overlaps input '" + input.info->name + "'", "give each its own memory");
+    for (size_t j = 0; j < outputs_.size(); ++j)
+      if (j != i && overlap(outputs_[i], outputs_[j])) return fault("output '" + outputs_[i].info->name + "' overlaps output '" + outputs_[j].info->name + "'", "give each its own memory");
+  }
+  return success();
+}
+
+Status PlanExecution::launch(const PlacedStep& placed, backend::Stream stream) {
+  const bundle::Step& step = *placed.ready.step;
+  if (step.grid.count() == 0) return success();
+  auto launched = device_.launch(placed.ready.function, step.grid, step.group, step.scratch_bytes, arguments_.data() + placed.first_argument, placed.arguments, stream);
+  if (launched.ok()) return launched;
+  return std::move(launched).error().in("region " + step.region + ", kernel " + plan_.kernels[static_cast<size_t>(step.kernel)].name);
+}
+
+Status PlanExecution::copy(const bundle::Copy& copy, backend::Stream stream) {
+  if (copy.bytes == 0) return success();
+  std::byte* to = place(copy.to);
+  const std::byte* from = place(copy.from);
+  if (device_.host_addressable()) {
+    std::memmove(to, from, static_cast<size_t>(copy.bytes));
+    return success();
+  }
+  RTX_CHECK(device_.copy_out(bounce_.data(), from, copy.bytes, stream));
+  RTX_CHECK(device_.synchronize(stream));
+  RTX_CHECK(device_.copy_in(to, bounce_.data(), copy.bytes, stream));
+  return device_.synchronize(stream);
+}
+
+Status PlanExecution::run_guarded(const std::vector<Binding>& inputs, const std::vector<Binding>& outputs, backend::Stream stream, std::vector<StepTime>* times) {
+  complete_ = false;
+  RTX_CHECK(bind_inputs(inputs, stream));
+  RTX_CHECK(bind_outputs(outputs));
+  RTX_CHECK(check_overlaps());
+  for (const PlacedStep& placed : steps_) {
+    if (!times) {
+      RTX_CHECK(launch(placed, stream));
+      continue;
+    }
+    const auto start = std::chrono::steady_clock::now();
+    RTX_CHECK(launch(placed, stream));
+    RTX_CHECK(device_.synchronize(stream));
+    const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    const bundle::Step& step = *placed.ready.step;
+    times->push_back({step.region, plan_.kernels[static_cast<size_t>(step.kernel)].name, ms});
+  }
+  for (const auto& item : plan_.copies) RTX_CHECK(copy(item, stream));
+  complete_ = true;
+  return success();
+}
+
+Status PlanExecution::run_all(const std::vector<Binding>& inputs, const std::vector<Binding>& outputs, backend::Stream stream, std::vector<StepTime>* times) {
+  if (busy_.test_and_set(std::memory_order_acquire))
+    return fault("another thread is running this execution", "create one execution for each thread; they share the program");
+  Status status = run_guarded(inputs, outputs, stream, times);
+  busy_.clear(std::memory_order_release);
+  return status;
+}
+
+Result<TensorView> PlanExecution::output(std::string_view name) {
+  const Port* port = find(outputs_, name);
+  if (!port) return fault("it has no output '" + std::string(name) + "'", "its outputs are " + names_of(outputs_, false));
+  if (!complete_) return fault("there is no output '" + std::string(name) + "' yet", "call run() first, and only after it succeeded");
+  if (port->bound) return fault("output '" + std::string(name) + "' stands in the memory that was bound for it", "leave it unbound to have it kept here");
+  return TensorView{port->data, port->info->dtype, port->info->extents, port->info->strides};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Execution>> make_execution(std::shared_ptr<const LoadedProgram> program, Allocator allocator) {
+  if (static_cast<bool>(allocator.allocate) != static_cast<bool>(allocator.release))
+    return user_error("an allocator needs both its functions", allocator.allocate ? "release is missing" : "allocate is missing");
+  auto execution = std::make_unique<PlanExecution>(std::move(program), std::move(allocator));
+  RTX_CHECK(execution->set_up());
+  return std::unique_ptr<Execution>(std::move(execution));
+}
+
+}  // namespace rtx::runtime
