@@ -19,7 +19,7 @@ namespace rtx::backend::cpu {
 namespace {
 
 std::vector<std::string> flags_for(const std::string& arch, bool clang) {
-  std::vector<std::string> flags = {"-std=c++20", "-O3", "-march=" + arch, "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
+  std::vector<std::string> flags = {"-std=c++20", "-O3", "-march=" + arch, "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
                                     "-fno-exceptions", "-fno-rtti", "-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-fPIC", "-shared", "-w"};
   if (arch == "x86-64-v4") flags.push_back("-mprefer-vector-width=512");
   if (!clang) flags.push_back("-fno-semantic-interposition");

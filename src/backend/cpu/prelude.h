@@ -557,7 +557,7 @@ template <class V> DEVICE V gelu_erf(V x) {
 // x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as x sigmoid(2 u)
 template <class V> DEVICE V gelu_tanh(V x) {
   using T = lane_t<V>;
-  V u = x * fma(V(x * x), splat<V>(T(0.07135481627159536)), splat<V>(T(1.5957691216057308)));
+  V u = x * fma(V(x * x), splat<V>(T(0.07135481627260025)), splat<V>(T(1.5957691216057308)));
   return x * sigmoid(u);
 }
 
