@@ -1,0 +1,74 @@
+#include "codegen/lower.h"
+#include "kernels/movement/movement.h"
+
+namespace rtx::kernels::movement {
+
+namespace {
+
+Result<Scatter> scatter_of(const ir::Graph& body) {
+  const ir::Node& node = body.nodes[0];
+  if (body.nodes.size() != 1) return user_error("not a lone scatter_nd", "a scatter_nd is computed alone");
+  Scatter out;
+  out.present = true;
+  const ir::ValueId data = node.inputs[0], indices = node.inputs[1], updates = node.inputs[2];
+  for (const ir::ValueId v : {data, indices, updates, node.outputs[0]}) {
+    if (!body.value(v).layout.dense()) return user_error("not a dense scatter_nd", body.value(v).name + " is a strided view");
+    if (body.is_constant(v)) return user_error("not a scatter_nd of buffers", body.value(v).name + " is a constant");
+  }
+  const auto extents = body.extents(data), index_extents = body.extents(indices);
+  const auto depth = static_cast<size_t>(index_extents.back());
+  out.dtype = body.value(data).dtype;
+  out.index_dtype = body.value(indices).dtype;
+  out.elements = ir::element_count(extents);
+  out.indexed.assign(extents.begin(), extents.begin() + static_cast<std::ptrdiff_t>(depth));
+  out.slice = ir::element_count({extents.begin() + static_cast<std::ptrdiff_t>(depth), extents.end()});
+  out.updates = ir::element_count({index_extents.begin(), index_extents.end() - 1});
+  out.reduction = node.attributes.integer("reduction");
+  if (out.dtype == ir::DType::boolean && out.reduction != 0) return user_error("not a scatter_nd of numbers", "booleans are only replaced");
+  return out;
+}
+
+}  // namespace
+
+fuse::Pattern Family::pattern() {
+  fuse::Pattern out;
+  out.name = "movement";
+  out.anchor = [](const ir::Graph& graph, ir::NodeId node) { return ir::info(graph.node(node).op).op_class == ir::OpClass::movement; };
+  out.grows_down = true;
+  out.grows_up = true;
+  out.max_outputs = 4;
+  out.accepts = [](const ir::Graph& body) -> Status {
+    RTX_TRY(const auto problem, Family::problem(body));
+    (void)problem;
+    return success();
+  };
+  return out;
+}
+
+Result<Problem> Family::problem(const ir::Graph& body) {
+  Problem out;
+  out.name = plan_name(name(), body);
+  out.moves_only = all_nodes(body, [](const ir::Node& n) { return ir::info(n.op).op_class == ir::OpClass::movement; });
+  bool scatters = false;
+  for (const auto& node : body.nodes) {
+    scatters = scatters || node.op == ir::Op::scatter_nd;
+    if (!codegen::lowers(node.op) && node.op != ir::Op::scatter_nd)
+      return user_error("not a movement of data", std::string(ir::name(node.op)) + " is neither pointwise nor a movement of data");
+  }
+  double flops = 0;
+  if (scatters) {
+    RTX_TRY(out.scatter, scatter_of(body));
+    out.moves_only = out.scatter.reduction == 0;
+    out.scatter_text = "scatter " + std::string(ir::name(out.scatter.dtype)) + " " + std::string(ir::name(out.scatter.index_dtype)) + " of " +
+                       std::to_string(out.scatter.elements) + " at " + ir::text(out.scatter.indexed) + " updates " +
+                       std::to_string(out.scatter.updates) + " x " + std::to_string(out.scatter.slice) + " reduction " +
+                       std::to_string(out.scatter.reduction);
+  } else {
+    RTX_TRY(out.program, lower_program(body));
+    for (const auto& nest : out.program.nests) flops += static_cast<double>(nest.count() * nest.dag.flops());
+  }
+  out.work = work_of(body, flops);
+  return out;
+}
+
+}  // namespace rtx::kernels::movement

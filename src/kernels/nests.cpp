@@ -1,0 +1,199 @@
+#include "kernels/nests.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <map>
+
+#include "codegen/lower.h"
+#include "kernels/nest_tiles.h"
+
+namespace rtx::kernels {
+
+using codegen::Element;
+using codegen::ElementDag;
+using codegen::Index;
+using codegen::LoopNest;
+using ir::DType;
+
+namespace {
+
+// Values that are only carried from loads to stores: f16, bf16 and booleans then move as plain bits.
+void carry_as_bits(ElementDag& dag) {
+  std::vector<bool> value(dag.elements.size(), false);
+  std::vector<int> pending;
+  for (const auto& s : dag.stores) pending.push_back(s.value);
+  while (!pending.empty()) {
+    const int k = pending.back();
+    pending.pop_back();
+    if (value[static_cast<size_t>(k)]) continue;
+    value[static_cast<size_t>(k)] = true;
+    const Element& e = dag.elements[static_cast<size_t>(k)];
+    if (e.kind == Element::Kind::load) continue;
+    if (e.kind == Element::Kind::constant && e.real == 0 && !std::signbit(e.real) && e.integer == 0) continue;
+    if (e.kind != Element::Kind::select) return;
+    pending.push_back(e.arguments[1]);
+    pending.push_back(e.arguments[2]);
+  }
+  std::vector<bool> carried(dag.buffers.size(), true);
+  for (size_t k = 0; k < dag.elements.size(); ++k)
+    if (dag.elements[k].kind == Element::Kind::load && !value[k]) carried[static_cast<size_t>(dag.elements[k].buffer)] = false;
+  const auto bits = [](DType d) { return d == DType::f16 || d == DType::bf16 ? DType::u16 : d == DType::boolean ? DType::u8 : d; };
+  for (size_t k = 0; k < dag.elements.size(); ++k)
+    if (value[k] && dag.elements[k].kind == Element::Kind::load && !carried[static_cast<size_t>(dag.elements[k].buffer)] &&
+        bits(dag.elements[k].dtype) != dag.elements[k].dtype)
+      return;
+  for (size_t k = 0; k < dag.elements.size(); ++k)
+    if (value[k]) dag.elements[k].dtype = bits(dag.elements[k].dtype);
+  for (size_t k = 0; k < dag.buffers.size(); ++k)
+    if (carried[k]) dag.buffers[k].dtype = bits(dag.buffers[k].dtype);
+}
+
+bool affine(const Index& offset) {
+  bool ok = true;
+  offset.walk([&](const Index& part) {
+    ok = ok && part.kind() != Index::Kind::divide && part.kind() != Index::Kind::modulo && part.kind() != Index::Kind::element;
+  });
+  return ok;
+}
+
+}  // namespace
+
+std::string NestProgram::text() const {
+  std::string out;
+  for (const auto& nest : nests) {
+    out += "for";
+    for (const int v : nest.order) out += " v" + std::to_string(v) + "<" + std::to_string(nest.extents[static_cast<size_t>(v)]);
+    out += ": " + nest.dag.text() + "\n";
+  }
+  return out;
+}
+
+bool NestProgram::moves_only() const {
+  for (const auto& nest : nests)
+    for (const auto& e : nest.dag.elements)
+      if (e.kind == Element::Kind::op && ir::is_floating(e.dtype)) return false;
+  return true;
+}
+
+bool NestProgram::tiled() const {
+  return std::any_of(nests.begin(), nests.end(), [](const LoopNest& n) { return find_tile(n).rows >= 0; });
+}
+
+int64_t NestProgram::count() const {
+  int64_t sum = 0;
+  for (const auto& nest : nests) sum += nest.count();
+  return sum;
+}
+
+Result<NestProgram> lower_program(const ir::Graph& body) {
+  NestProgram out;
+  std::vector<std::vector<size_t>> groups;  // outputs of one shape share a nest
+  for (size_t k = 0; k < body.outputs.size(); ++k) {
+    const auto extents = body.extents(body.outputs[k]);
+    if (ir::element_count(extents) == 0) continue;
+    const auto same = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return body.extents(body.outputs[g[0]]) == extents; });
+    if (same != groups.end()) same->push_back(k);
+    else groups.push_back({k});
+  }
+  for (const auto& group : groups) {
+    const auto extents = body.extents(body.outputs[group[0]]);
+    codegen::Lowering lowering(body);
+    const auto at = codegen::variables_of(extents);
+    for (const size_t k : group) {
+      RTX_TRY(const int value, lowering.element(body.outputs[k], at));
+      RTX_CHECK(lowering.store(static_cast<int>(k), at, value));
+    }
+    LoopNest nest;
+    nest.dag = lowering.take();
+    nest.extents = extents;
+    for (size_t d = 0; d < extents.size(); ++d)
+      if (extents[d] > 1) nest.order.push_back(static_cast<int>(d));
+    codegen::refine(nest);
+    for (auto& piece : codegen::split_ranges(nest)) {
+      codegen::refine(piece);
+      codegen::arrange(piece);
+      carry_as_bits(piece.dag);
+      out.nests.push_back(std::move(piece));
+    }
+  }
+  return out;
+}
+
+Space<NestParams> nest_space(const NestProgram& program, const backend::Caps& caps) {
+  const int64_t lanes = std::max(caps.vector_bits / 32, 4);
+  int64_t widest = 1, narrowest = 8;  // bytes of a lane
+  bool gathers = false;
+  for (const auto& nest : program.nests) {
+    for (const auto& e : nest.dag.elements) {
+      if (e.kind == Element::Kind::constant || nest.order.empty()) continue;
+      widest = std::max(widest, ir::bytes_of(ir::compute_dtype(e.dtype)));
+      narrowest = std::min(narrowest, ir::bytes_of(e.dtype));
+      gathers = gathers || !affine(e.offset);
+    }
+  }
+  NestParams best;
+  best.vector_width = lanes;
+  if (program.moves_only() && !gathers) best.vector_width = std::clamp<int64_t>(lanes * 4 / widest, lanes / 2, 64);
+  best.unroll = program.moves_only() ? 2 : 1;
+  const int64_t per_core = program.count() / std::max(caps.cores, 1);
+  best.elements_per_group = per_core >= 8 * 65536 ? 65536 : per_core >= 4 * 16384 ? 16384 : 4096;
+  best.tile = 32;
+  Space<NestParams> space;
+  space.axis("vector_width", &NestParams::vector_width, {4, 8, 16, 32, 64})
+      .axis("unroll", &NestParams::unroll, {1, 2, 4})
+      .axis("elements_per_group", &NestParams::elements_per_group, {4096, 16384, 65536, 262144})
+      .axis("tile", &NestParams::tile, {16, 32, 64})
+      .require("one step of the widest type fits eight vector registers",
+               [=](const NestParams& p) { return p.vector_width * widest <= lanes * 4 * 8; })
+      .require("a step fills a vector register of the widest type", [=](const NestParams& p) { return p.vector_width * widest >= lanes * 2; })
+      .require("the tile matters only to nests that read across their rows", [tiled = program.tiled(), t = best.tile](const NestParams& p) { return tiled || p.tile == t; })
+      .require("rows of a tile hold whole steps", [tiled = program.tiled()](const NestParams& p) { return !tiled || p.tile % p.vector_width == 0; });
+  if (program.tiled()) best.vector_width = std::min<int64_t>(best.vector_width, 32);
+  return space.prefer(best);
+}
+
+Work work_of(const ir::Graph& body, double flops) {
+  Work out;
+  out.flops = flops;
+  for (const ir::ValueId v : body.outputs)
+    out.bytes_written += static_cast<double>(ir::element_count(body.extents(v)) * ir::bytes_of(body.value(v).dtype));
+  for (const ir::ValueId v : body.inputs)
+    out.bytes_read += static_cast<double>(ir::element_count(body.extents(v)) * ir::bytes_of(body.value(v).dtype));
+  return out;
+}
+
+std::string plan_name(std::string_view family, const ir::Graph& body) {
+  std::string out(family);
+  if (!body.outputs.empty()) {
+    const ir::ValueId v = body.outputs[0];
+    out += "_" + std::string(ir::name(body.value(v).dtype)) + "_";
+    const auto extents = body.extents(v);
+    for (size_t d = 0; d < extents.size(); ++d) out += (d ? "x" : "") + std::to_string(extents[d]);
+    if (extents.empty()) out += "scalar";
+  }
+  for (const auto& node : body.nodes) {
+    if (out.size() > 72) break;
+    if (ir::name(node.op) != family) out += "_" + std::string(ir::name(node.op));
+  }
+  return out;
+}
+
+std::string work_text(const Work& work) {
+  const auto scaled = [](double x, const char* unit) {
+    static const char* const prefix[] = {"", "k", "M", "G", "T"};
+    int p = 0;
+    for (; x >= 1000 && p < 4; ++p) x /= 1000;
+    char text[48];
+    std::snprintf(text, sizeof text, "%.3g %s%s", x, prefix[p], unit);
+    return std::string(text);
+  };
+  return scaled(work.flops, "flop") + ", " + scaled(work.bytes(), "B");
+}
+
+bool all_nodes(const ir::Graph& body, const std::function<bool(const ir::Node&)>& holds) {
+  return std::all_of(body.nodes.begin(), body.nodes.end(), holds);
+}
+
+}  // namespace rtx::kernels

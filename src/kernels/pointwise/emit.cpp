@@ -1,0 +1,19 @@
+#include "kernels/pointwise/pointwise.h"
+
+namespace rtx::kernels::pointwise {
+
+std::string Family::key(const Problem& problem) { return "pointwise\n" + problem.program.text(); }
+
+Space<Params> Family::space(const Problem& problem, const backend::Caps& caps) {
+  const double milliseconds = problem.work.bytes() / (caps.copy_gbps * 1e6);
+  return nest_space(problem.program, caps).estimate([=](const Params& p) {
+    // Small groups cost their decoding, large ones leave threads idle.
+    return milliseconds * (1.0 + 64.0 / static_cast<double>(p.elements_per_group) + 0.01 * static_cast<double>(p.unroll));
+  });
+}
+
+Result<backend::KernelPlan> Family::emit(const Problem& problem, const Params& params, const backend::Caps& caps, const codegen::Dialect& dialect) {
+  return emit_program(problem.program, problem.name, "kernels/pointwise/emit.cpp", params, problem.work, caps, dialect);
+}
+
+}  // namespace rtx::kernels::pointwise
