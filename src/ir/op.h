@@ -54,7 +54,7 @@ enum class OpClass : uint8_t { pointwise, movement, reduction, normalization, co
 //   matmul        trans_a, trans_b = 0|1    numpy batched semantics on the last two dimensions; 1-D inputs are reshaped away by the importer
 //   rotary        interleaved = 0|1, rotary_dim; inputs x [B,H,S,D], cos [B|1,S,rotary_dim/2], sin (same); the rest of D passes through
 //   attention     scale (double), causal = 0|1, causal_offset (query i sees keys j <= i + causal_offset), window_left, window_right (-1: unlimited),
-//                 softcap (double, 0: none), empty_row_nan = 0|1 (what a fully masked row gives: 0 -> zeros, 1 -> NaN)
+//                 softcap (double, 0: none; before the mask), empty_row_nan = 0|1 (what a fully masked row gives: 0 -> zeros, 1 -> NaN)
 //                 inputs q [B,Hq,Sq,D], k [B,Hkv,Skv,D], v [B,Hkv,Skv,Dv] [, mask (bool: true = keep, or float: added), broadcastable to
 //                 [B,Hq,Sq,Skv]] [, valid_length i64 [B]: keys j >= valid_length[b] are masked]; an absent input is kNoValue; Hq % Hkv == 0
 struct OpInfo {
