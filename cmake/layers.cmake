@@ -32,7 +32,7 @@ add_layer(tune      USES kernels measure cache validate reference profile
                     TEST_USES null_backend cpu_compile cpu_device import)
 add_layer(bundle    USES backend LIBS rtx_bundle_schema third_party_zstd TEST_USES null_backend cpu_device)
 # The runtime links the CPU's device side and knows it only as backend/embedded.h.
-add_layer(runtime   USES bundle backend LIBS rtx_cpu_device TEST_USES compiler all_compile all_device)
+add_layer(runtime   USES bundle backend LIBS rtx_cpu_device)
 add_layer(compiler  USES import kernels tune bundle fuse reference codegen backend validate measure cache runtime
                     TEST_USES all_compile all_device)
 

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -46,7 +47,11 @@ Result<void*> open_from_memory(std::span<const std::byte> binary, const std::str
     }
     done += static_cast<size_t>(count);
   }
-  const std::string path = "/proc/self/fd/" + std::to_string(file);
+  // The loader knows loaded objects by the text of their path, and descriptor numbers come back: each path must be spelled anew.
+  static std::atomic<uint64_t> loads{0};
+  std::string path = "/proc/self/fd/";
+  for (uint64_t count = ++loads; count != 0; count /= 2) path += count % 2 ? "./" : "/";
+  path += std::to_string(file);
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   const char* why = handle ? nullptr : dlerror();
   close(file);

@@ -1,0 +1,417 @@
+#include "kernels/family_testing.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+
+#include "backend/cpu/compile.h"
+#include "backend/cpu/device.h"
+#include "backend/cpu/dialect.h"
+#include "ir/text.h"
+#include "reference/reference.h"
+
+namespace rtx::kernels::testing {
+
+namespace {
+
+using backend::BufferKind;
+using ir::DType;
+
+backend::Device& device() {
+  static const auto made = backend::cpu::make_device(2);
+  return *made;
+}
+backend::Compiler& compiler() {
+  static const auto made = [] {
+    backend::cpu::CompilerOptions options;
+    const char* path = std::getenv("PATH");
+    options.path = path ? path : "/usr/bin:/bin";
+    return backend::cpu::make_compiler(options);
+  }();
+  return *made;
+}
+
+// Inputs -------------------------------------------------------------------------------------------------------------------------
+
+// Values that index an axis get the axis's extent; 0: not an index.
+std::vector<int64_t> index_ranges(const ir::Graph& body) {
+  std::vector<int64_t> out(body.values.size(), 0);
+  for (const auto& node : body.nodes) {
+    if (node.op != ir::Op::gather && node.op != ir::Op::gather_nd && node.op != ir::Op::scatter_nd) continue;
+    const auto from = body.extents(node.inputs[0]);
+    const auto indices = body.extents(node.inputs[1]);
+    int64_t range = from.empty() ? 1 : INT64_MAX;
+    if (node.op == ir::Op::gather) {
+      range = from[static_cast<size_t>(node.attributes.integer("axis"))];
+    } else {
+      const int64_t batch = node.attributes.integer("batch_dims");
+      for (int64_t k = 0; k < indices.back(); ++k) range = std::min(range, from[static_cast<size_t>(batch + k)]);
+    }
+    out[static_cast<size_t>(node.inputs[1])] = range;
+  }
+  return out;
+}
+
+ir::HostTensor random_tensor(const ir::Graph& body, ir::ValueId id, int64_t range, const TestCase& test, std::mt19937_64& random) {
+  const auto& value = body.value(id);
+  ir::HostTensor out(value.dtype, body.extents(id));
+  static const double specials[] = {NAN, INFINITY, -INFINITY, -0.0, 1e-40, -3e-39, 1e30};
+  for (int64_t i = 0; i < out.count(); ++i) {
+    if (range > 0) out.set_int(i, static_cast<int64_t>(random() % static_cast<uint64_t>(2 * range)) - range);
+    else if (value.dtype == DType::boolean) out.set_int(i, static_cast<int64_t>(random() & 1));
+    else if (ir::is_floating(value.dtype)) {
+      const double x = std::uniform_real_distribution<double>(test.low, test.high)(random);
+      out.set_double(i, test.special && random() % 7 == 0 ? specials[random() % 7] : x);
+    } else {
+      const int64_t low = ir::info(value.dtype).kind == ir::DTypeKind::unsigned_integer ? 0 : static_cast<int64_t>(std::floor(test.low * 4));
+      const int64_t high = static_cast<int64_t>(std::ceil(test.high * 4));
+      out.set_int(i, low + static_cast<int64_t>(random() % static_cast<uint64_t>(std::max<int64_t>(high - low + 1, 1))));
+    }
+  }
+  return out;
+}
+
+// Buffers between guard bytes ----------------------------------------------------------------------------------------------------
+
+std::vector<int64_t> strides_of(const ir::Value& value) {
+  return value.layout.strides.empty() ? ir::row_major_strides(ir::extents(value.shape)) : value.layout.strides;
+}
+
+class Guarded {
+ public:
+  static constexpr int64_t kGuard = 256;
+  Guarded(int64_t bytes, int64_t shift) : bytes_(bytes) {
+    total_ = kGuard * 2 + bytes + 128;
+    memory_ = static_cast<unsigned char*>(std::aligned_alloc(64, static_cast<size_t>((total_ + 63) / 64 * 64)));
+    start_ = memory_ + kGuard + shift;
+    std::memset(memory_, 0xA5, static_cast<size_t>(total_));
+    std::memset(start_, 0xFF, static_cast<size_t>(bytes));  // NaN in every floating type
+  }
+  Guarded(const Guarded&) = delete;
+  ~Guarded() { std::free(memory_); }
+  unsigned char* data() { return start_; }
+  bool intact() const {
+    for (const unsigned char* p = memory_; p < start_; ++p)
+      if (*p != 0xA5) return false;
+    for (const unsigned char* p = start_ + bytes_; p < memory_ + total_; ++p)
+      if (*p != 0xA5) return false;
+    return true;
+  }
+
+ private:
+  int64_t bytes_ = 0, total_ = 0;
+  unsigned char* memory_ = nullptr;
+  unsigned char* start_ = nullptr;
+};
+
+int64_t span_of(const ir::Graph& body, ir::ValueId id) {
+  const auto extents = body.extents(id);
+  const auto strides = strides_of(body.value(id));
+  int64_t last = body.value(id).layout.offset;
+  for (size_t d = 0; d < extents.size(); ++d) {
+    if (extents[d] == 0) return 0;
+    last += (extents[d] - 1) * strides[d];
+  }
+  return last + 1;
+}
+
+// Copies between a dense tensor and a strided buffer.
+void move_elements(const ir::Graph& body, ir::ValueId id, std::byte* dense, unsigned char* buffer, bool into_buffer) {
+  const auto extents = body.extents(id);
+  const auto strides = strides_of(body.value(id));
+  const int64_t size = ir::bytes_of(body.value(id).dtype), count = ir::element_count(extents);
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t rest = i, at = body.value(id).layout.offset;
+    for (size_t d = extents.size(); d-- > 0;) {
+      at += rest % extents[d] * strides[d];
+      rest /= extents[d];
+    }
+    if (into_buffer) std::memcpy(buffer + at * size, dense + i * size, static_cast<size_t>(size));
+    else std::memcpy(dense + i * size, buffer + at * size, static_cast<size_t>(size));
+  }
+}
+
+// Comparison ---------------------------------------------------------------------------------------------------------------------
+
+double ulp(DType dtype, double x) {
+  const int mantissa = ir::info(dtype).mantissa_bits;
+  const double smallest = dtype == DType::f64 ? 0x1p-1074 : dtype == DType::f16 ? 0x1p-24 : dtype == DType::f32 ? 0x1p-149 : 0x1p-133;
+  if (x == 0 || !std::isfinite(x)) return smallest;
+  int exponent = 0;
+  std::frexp(x, &exponent);
+  return std::max(smallest, std::ldexp(1.0, exponent - 1 - mantissa));
+}
+
+std::string compare(const ir::Graph& body, ir::ValueId id, const ir::HostTensor& found, const reference::RefTensor& wanted, const Tolerance& tolerance,
+                    double scale) {
+  const DType dtype = wanted.dtype;
+  const std::string name = body.value(id).name;
+  const ir::HostTensor rounded = reference::to_host(wanted);
+  if (!wanted.floating() || tolerance.tolerance_class == ToleranceClass::exact) {
+    for (int64_t i = 0; i < found.count(); ++i) {
+      const bool same = wanted.floating() ? (found.get_double(i) == rounded.get_double(i) || (std::isnan(found.get_double(i)) && std::isnan(rounded.get_double(i))))
+                                          : found.get_int(i) == rounded.get_int(i);
+      if (!same)
+        return name + "[" + std::to_string(i) + "] is " + std::to_string(found.get_double(i)) + ", expected " + std::to_string(rounded.get_double(i));
+    }
+    return {};
+  }
+  const double terms = std::sqrt(std::max(1.0, static_cast<double>(tolerance.terms) / 1024.0));
+  const double norm_tolerance = scale * (dtype == DType::f64 ? 1e-13 * terms : dtype == DType::f32 ? 1e-6 * terms : 1e-3);
+  double difference = 0, size = 0;
+  const auto extents = body.extents(id);
+  const int64_t row = extents.empty() ? 1 : std::max<int64_t>(extents.back(), 1);
+  std::vector<double> expected(static_cast<size_t>(found.count()));
+  for (int64_t i = 0; i < found.count(); ++i) {
+    const double exact = wanted.reals[static_cast<size_t>(i)], stored = rounded.get_double(i), x = found.get_double(i);
+    expected[static_cast<size_t>(i)] = dtype == DType::bf16 || !std::isfinite(stored) ? stored : exact;
+    const double e = expected[static_cast<size_t>(i)];
+    if (std::isnan(e) != std::isnan(x) || (std::isinf(e) != std::isinf(x)) || (std::isinf(e) && e != x))
+      return name + "[" + std::to_string(i) + "] is " + std::to_string(x) + ", expected " + std::to_string(e);
+    if (!std::isfinite(e)) continue;
+    difference += (x - e) * (x - e);
+    size += e * e;
+  }
+  if (std::sqrt(difference) > norm_tolerance * std::sqrt(size))
+    return name + ": norm error " + std::to_string(std::sqrt(difference / std::max(size, 1e-300)) * 1e6) + "e-6, allowed " + std::to_string(norm_tolerance * 1e6) + "e-6";
+  for (int64_t i = 0; i < found.count(); ++i) {
+    const double e = expected[static_cast<size_t>(i)], x = found.get_double(i);
+    if (!std::isfinite(e)) continue;
+    double squares = 0;
+    const int64_t first = i / row * row;
+    if (i == first || std::abs(x - e) > 4 * ulp(dtype, e)) {
+      for (int64_t k = first; k < first + row; ++k)
+        if (std::isfinite(expected[static_cast<size_t>(k)])) squares += expected[static_cast<size_t>(k)] * expected[static_cast<size_t>(k)];
+      if (std::abs(x - e) > 4 * ulp(dtype, e) + 16 * norm_tolerance * std::sqrt(squares / static_cast<double>(row)))
+        return name + "[" + std::to_string(i) + "] is " + std::to_string(x) + ", expected " + std::to_string(e);
+    }
+  }
+  return {};
+}
+
+// Emission and one compilation for many plans --------------------------------------------------------------------------------------
+
+struct Prepared {
+  ir::Graph body;
+  std::unique_ptr<BoundProblem> problem;
+  backend::KernelPlan plan;
+  TestCase test;
+};
+
+void rename(backend::KernelPlan& plan, const std::string& fresh) {
+  const std::string old = plan.name;
+  std::string out;
+  for (size_t at = 0;;) {
+    const size_t found = plan.text.find(old, at);
+    out += plan.text.substr(at, found - at);
+    if (found == std::string::npos) break;
+    out += fresh;
+    at = found + old.size();
+  }
+  plan.text = out;
+  for (auto* steps : {&plan.prepare, &plan.steps})
+    for (auto& launch : *steps)
+      if (launch.entry.rfind(old, 0) == 0) launch.entry = fresh + launch.entry.substr(old.size());
+  plan.name = fresh;
+}
+
+// Texts one after another; what each inlines ("// ---- path" to "// ---- end of path") stays once.
+std::string joined(const std::vector<Prepared>& all) {
+  std::set<std::string> seen;
+  std::string out;
+  for (const auto& p : all) {
+    std::string skipping;
+    for (size_t at = 0; at < p.plan.text.size();) {
+      const size_t end = std::min(p.plan.text.find('\n', at), p.plan.text.size());
+      const std::string line = p.plan.text.substr(at, end - at);
+      at = end + 1;
+      if (skipping.empty() && line.rfind("// ---- ", 0) == 0 && line.size() > 10 && line.substr(line.size() - 2) == ".h" && line.find(' ', 8) == std::string::npos) {
+        if (!seen.insert(line.substr(8)).second) skipping = "// ---- end of " + line.substr(8);
+      }
+      if (skipping.empty()) out += line + "\n";
+      if (line == skipping) skipping.clear();
+    }
+  }
+  return out;
+}
+
+Result<Prepared> prepare(const AnyFamily& family, const TestCase& test, size_t number) {
+  Prepared out;
+  out.test = test;
+  RTX_TRY(out.body, ir::parse(test.text));
+  RTX_TRY(out.problem, family.bind(out.body));
+  std::string parameters = test.parameters;
+  if (parameters.empty()) {
+    const auto candidates = out.problem->candidates(device().caps());
+    if (candidates.empty()) return user_error("no legal parameters");
+    parameters = candidates.front().parameters;
+  }
+  RTX_TRY(out.plan, out.problem->emit(parameters, device().caps(), backend::cpu::make_dialect(device().caps())));
+  rename(out.plan, "k" + std::to_string(number) + "_" + out.plan.name);
+  return out;
+}
+
+struct Buffers {
+  std::vector<std::unique_ptr<Guarded>> inputs, outputs, workspace, prepared;
+  Guarded* at(const backend::BufferRef& ref) {
+    const auto k = static_cast<size_t>(ref.index);
+    switch (ref.kind) {
+      case BufferKind::input: return inputs[k].get();
+      case BufferKind::output: return outputs[k].get();
+      case BufferKind::workspace: return workspace[k].get();
+      case BufferKind::prepared: return prepared[k].get();
+    }
+    return nullptr;
+  }
+};
+
+Status launch_all(backend::Module& module, const std::vector<backend::Launch>& launches, Buffers& buffers) {
+  for (const auto& launch : launches) {
+    if (launch.grid.count() == 0) continue;
+    std::vector<void*> arguments;
+    for (const auto& ref : launch.arguments) arguments.push_back(buffers.at(ref)->data());
+    RTX_TRY(const auto function, device().function(module, launch.entry));
+    RTX_CHECK(device().launch(function, launch.grid, launch.group, launch.scratch_bytes, arguments.data(), static_cast<int>(arguments.size()), nullptr));
+  }
+  return success();
+}
+
+Buffers make_buffers(const Prepared& p, const std::vector<ir::HostTensor>& inputs) {
+  Buffers out;
+  const auto make = [&](ir::ValueId id) {
+    const int64_t size = ir::bytes_of(p.body.value(id).dtype);
+    return std::make_unique<Guarded>(span_of(p.body, id) * size, p.test.unaligned ? size : 0);
+  };
+  for (size_t k = 0; k < p.body.inputs.size(); ++k) {
+    out.inputs.push_back(make(p.body.inputs[k]));
+    ir::HostTensor copy = inputs[k];
+    move_elements(p.body, p.body.inputs[k], copy.mutable_bytes(), out.inputs.back()->data(), true);
+  }
+  for (const ir::ValueId id : p.body.outputs) out.outputs.push_back(make(id));
+  for (const int64_t bytes : p.plan.workspace_bytes) out.workspace.push_back(std::make_unique<Guarded>(bytes, 0));
+  for (const int64_t bytes : p.plan.prepared_bytes) out.prepared.push_back(std::make_unique<Guarded>(bytes, 0));
+  return out;
+}
+
+std::vector<ir::HostTensor> make_inputs(const ir::Graph& body, const TestCase& test) {
+  std::mt19937_64 random(test.seed);
+  const auto ranges = index_ranges(body);
+  std::vector<ir::HostTensor> inputs;
+  for (const ir::ValueId id : body.inputs) inputs.push_back(random_tensor(body, id, ranges[static_cast<size_t>(id)], test, random));
+  return inputs;
+}
+
+std::string run(backend::Module& module, const Prepared& p, std::vector<ir::HostTensor>* results) {
+  auto inputs = make_inputs(p.body, p.test);
+  Buffers buffers = make_buffers(p, inputs);
+  for (size_t k = 0; k < inputs.size(); ++k)  // elements of an overlapping view are one: read back what is there
+    move_elements(p.body, p.body.inputs[k], inputs[k].mutable_bytes(), buffers.inputs[k]->data(), false);
+  auto wanted = reference::run(p.body, inputs);
+  if (!wanted) return wanted.error().text();
+  for (const auto* launches : {&p.plan.prepare, &p.plan.steps})
+    if (auto status = launch_all(module, *launches, buffers); !status) return status.error().text();
+  for (const auto* side : {&buffers.inputs, &buffers.outputs, &buffers.workspace, &buffers.prepared})
+    for (size_t k = 0; k < side->size(); ++k)
+      if (!(*side)[k]->intact()) return "bytes outside of a buffer were written";
+  Tolerance tolerance = p.problem->tolerance();
+  if (p.test.terms > 0) tolerance.terms = p.test.terms;
+  std::string out;
+  for (size_t k = 0; k < p.body.outputs.size(); ++k) {
+    const ir::ValueId id = p.body.outputs[k];
+    ir::HostTensor found(p.body.value(id).dtype, p.body.extents(id));
+    move_elements(p.body, id, found.mutable_bytes(), buffers.outputs[k]->data(), false);
+    out += compare(p.body, id, found, (*wanted)[k], tolerance, p.test.scale);
+    if (results) results->push_back(found);
+  }
+  return out;
+}
+
+Result<std::unique_ptr<backend::Module>> build(const std::string& text, const std::string& name) {
+  backend::CompileRequest request;
+  request.name = name;
+  request.text = text;
+  request.arch = device().caps().arch;
+  if (const char* directory = std::getenv("RTX_SAVE_TEMPS")) request.save_temps = directory;
+  RTX_TRY(const auto binary, compiler().compile(request));
+  return device().load(binary.bytes, name);
+}
+
+}  // namespace
+
+std::string check(const AnyFamily& family, const std::vector<TestCase>& cases) {
+  std::string out;
+  std::vector<Prepared> all;
+  for (const auto& test : cases) {
+    auto made = prepare(family, test, all.size());
+    if (!made) out += test.text + ": " + made.error().text() + "\n";
+    else all.push_back(std::move(*made));
+  }
+  if (all.empty()) return out;
+  auto module = build(joined(all), std::string(family.name()));
+  if (!module) return out + module.error().text();
+  for (const auto& p : all)
+    if (const std::string wrong = run(**module, p, nullptr); !wrong.empty()) out += p.test.text + " (" + p.plan.name + "): " + wrong + "\n";
+  return out;
+}
+
+std::string check_candidates(const AnyFamily& family, const TestCase& test, size_t limit) {
+  auto body = ir::parse(test.text);
+  if (!body) return body.error().text();
+  auto problem = family.bind(*body);
+  if (!problem) return problem.error().text();
+  const auto candidates = (*problem)->candidates(device().caps());
+  std::vector<Prepared> all;
+  const size_t step = std::max<size_t>(1, (candidates.size() + limit - 1) / limit);
+  for (size_t k = 0; k < candidates.size(); k += step) {
+    TestCase one = test;
+    one.parameters = candidates[k].parameters;
+    auto made = prepare(family, one, all.size());
+    if (!made) return one.parameters + ": " + made.error().text();
+    all.push_back(std::move(*made));
+  }
+  if (all.empty()) return "no legal parameters";
+  auto module = build(joined(all), std::string(family.name()));
+  if (!module) return module.error().text();
+  std::string out;
+  std::map<std::string, std::vector<ir::HostTensor>> by_class;
+  for (const auto& p : all) {
+    std::vector<ir::HostTensor> results;
+    if (const std::string wrong = run(**module, p, &results); !wrong.empty()) out += p.test.parameters + ": " + wrong + "\n";
+    const auto [known, fresh] = by_class.emplace(p.plan.numerics_class, results);
+    if (!fresh)
+      for (size_t k = 0; k < results.size(); ++k)
+        if (!results[k].same_bytes(known->second[k])) out += p.test.parameters + ": other bits than its numerics class \"" + p.plan.numerics_class + "\"\n";
+  }
+  return out;
+}
+
+std::string refusal(const AnyFamily& family, std::string_view text) {
+  const ir::Graph body = ir::parse_or_die(text);
+  auto bound = family.bind(body);
+  return bound ? std::string() : bound.error().text();
+}
+
+Result<Timing> time_plan(const AnyFamily& family, const TestCase& test, int runs) {
+  RTX_TRY(const auto p, prepare(family, test, 0));
+  RTX_TRY(const auto module, build(p.plan.text, p.plan.name));
+  Buffers buffers = make_buffers(p, make_inputs(p.body, p.test));
+  RTX_CHECK(launch_all(*module, p.plan.prepare, buffers));
+  Timing out;
+  out.work = p.problem->work();
+  out.name = p.plan.name;
+  out.seconds = 1e30;
+  for (int k = 0; k < runs; ++k) {
+    const auto start = std::chrono::steady_clock::now();
+    RTX_CHECK(launch_all(*module, p.plan.steps, buffers));
+    out.seconds = std::min(out.seconds, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return out;
+}
+
+}  // namespace rtx::kernels::testing

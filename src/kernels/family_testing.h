@@ -1,0 +1,48 @@
+#pragma once
+// For tests: a body given as IR text is bound to a family, emitted, compiled, run between guard bytes on poisoned memory, and
+// compared with the reference. Messages are empty when all is well.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+#include "kernels/family.h"
+
+namespace rtx::kernels::testing {
+
+struct TestCase {
+  std::string text{};          // IR text of the body
+  std::string parameters{};    // empty: the preferred point
+  uint64_t seed = 1;
+  double low = -2, high = 2;   // random floating inputs; integers are drawn from the same range (booleans and indices from theirs)
+  bool unaligned = false;      // buffers start one element off a 64-byte boundary
+  bool special = false;        // some inputs are NaN, Inf, -0, subnormal
+  int64_t terms = 0;           // overrides the family's tolerance terms; 0: the family's
+  double scale = 1.0;          // multiplies the norm tolerance
+};
+
+// One sentence a failing case (its text first); empty when all agree. Cases share one compilation.
+std::string check(const AnyFamily& family, const std::vector<TestCase>& cases);
+template <KernelFamily F>
+std::string check(const std::vector<TestCase>& cases) { return check(*erase<F>(), cases); }
+template <KernelFamily F>
+std::string check(const std::string& text) { return check(*erase<F>(), {TestCase{.text = text}}); }
+
+// Up to `limit` points of the space, spread over it: each agrees with the reference, and those of one numerics class with each
+// other bit for bit.
+std::string check_candidates(const AnyFamily& family, const TestCase& test, size_t limit = 8);
+template <KernelFamily F>
+std::string check_candidates(const std::string& text, size_t limit = 8) { return check_candidates(*erase<F>(), TestCase{.text = text}, limit); }
+
+// Why a family does not take a body; empty when it does.
+std::string refusal(const AnyFamily& family, std::string_view text);
+
+// Best of `runs` seconds of one launch sequence with warm buffers, for benches and hand measurements.
+struct Timing {
+  double seconds = 0;
+  Work work;
+  std::string name;
+};
+Result<Timing> time_plan(const AnyFamily& family, const TestCase& test, int runs = 10);
+
+}  // namespace rtx::kernels::testing

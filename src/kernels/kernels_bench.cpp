@@ -1,0 +1,13 @@
+// rtx_kernels_bench FAMILY [arguments]: one family against the vendor library, interleaved in one run.
+#include <cstdio>
+#include <cstring>
+
+namespace rtx::kernels::gemm {
+int bench(int argc, char** argv);
+}
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "gemm") == 0) return rtx::kernels::gemm::bench(argc - 2, argv + 2);
+  std::fprintf(stderr, "usage: rtx_kernels_bench gemm [--threads N] [--arch A] [--top N] [--weight] [M N K]...\n");
+  return 2;
+}
