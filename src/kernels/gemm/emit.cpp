@@ -92,11 +92,12 @@ Result<backend::KernelPlan> Family::emit(const Problem& p, const Params& x, cons
   }
   s.include("codegen/row.inc.h");
   s.include("kernels/gemm/device_cpu.h");
+  s.open("namespace of_" + plan.name);
   print_shape(s, p, x, t);
   print_epilogue(s, p, t);
 
   const bool packs = BSource(x.b_source) == BSource::panels && p.k > 0;
-  const std::string pack_entry = "pack_b", entry = "product";
+  const std::string pack_entry = plan.name + "_pack_b", entry = plan.name;
   const BufferRef packed = p.b.weight ? BufferRef{BufferKind::prepared, 0} : BufferRef{BufferKind::workspace, 0};
   if (packs) {
     s.line("// args: B, packed B; a group is one panel of one matrix");
@@ -133,6 +134,7 @@ Result<backend::KernelPlan> Family::emit(const Problem& p, const Params& x, cons
   for (size_t i = 0; i < p.epilogue.buffers.size(); ++i) members += (i ? ", b" : "b") + number(int64_t(i));
   s.line("const Epilogue epilogue{" + members + "};");
   s.line("GROUP_LOOP(g) gemm::tile<Shape>(a, b, panels, scratch, epilogue, g);");
+  s.close();
   s.close();
   for (const auto& buffer : codegen::buffer_arguments(p.epilogue)) product.arguments.push_back(buffer);
   plan.steps.push_back(std::move(product));
