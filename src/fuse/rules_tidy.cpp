@@ -171,6 +171,47 @@ std::optional<Rewriting> expand_before_broadcast(const Editor& editor, NodeId ro
   return rebuilt(editor, root, [=](Editor& e) { return e.add(op, inputs, attributes); });
 }
 
+std::optional<Rewriting> slice_of_slice(const Editor& editor, NodeId root) {
+  const ir::Node& outer = editor.node(root);
+  const ir::Node* inner = produced_by(editor, outer.inputs[0], Op::slice);
+  if (!inner) return std::nullopt;
+  const auto first = inner->attributes.integers("starts"), stride = inner->attributes.integers("steps");
+  auto starts = outer.attributes.integers("starts"), steps = outer.attributes.integers("steps");
+  const auto to = editor.extents(outer.outputs[0]);
+  for (size_t i = 0; i < starts.size(); ++i) {
+    if (to[i] == 0) return std::nullopt;
+    starts[i] = first[i] + starts[i] * stride[i];
+    steps[i] *= stride[i];
+  }
+  const ValueId x = inner->inputs[0];
+  return rebuilt(editor, root, [=](Editor& e) {
+    return e.add_as(Op::slice, {x}, e.value(x).dtype, to, {{{"starts", starts}, {"steps", steps}}});
+  });
+}
+
+// concat(concat(a, b), c) -> concat(a, b, c), and operands without elements left out.
+std::optional<Rewriting> flat_concat(const Editor& editor, NodeId root) {
+  const ir::Node& outer = editor.node(root);
+  const int64_t axis = outer.attributes.integer("axis");
+  Match match(editor);
+  match.covers.push_back(root);
+  std::vector<ValueId> inputs;
+  for (ValueId input : outer.inputs) {
+    const ir::Node* inner = match.peek(input, Op::concat);
+    if (inner && inner->attributes.integer("axis") == axis && !editor.is_output(input) && editor.readers(input).size() == 1) {
+      match.take(input, Op::concat);
+      inputs.insert(inputs.end(), inner->inputs.begin(), inner->inputs.end());
+    } else if (editor.extents(input)[static_cast<size_t>(axis)] != 0) {
+      inputs.push_back(input);
+    }
+  }
+  if (inputs == outer.inputs || inputs.empty()) return std::nullopt;
+  if (inputs.size() == 1) return becomes(editor, root, inputs[0]);
+  Rewriting rewriting = *rebuilt(editor, root, [=](Editor& e) { return e.add(Op::concat, inputs, {{{"axis", axis}}}); });
+  rewriting.covers = match.covers;
+  return rewriting;
+}
+
 }  // namespace
 
 std::vector<Rule> tidy_rules() {
@@ -185,6 +226,8 @@ std::vector<Rule> tidy_rules() {
       {"tidy: reshape of a reshape", {Op::reshape}, reshape_of_reshape, true},
       {"tidy: cast of an exact cast", {Op::cast}, cast_of_exact_cast, true},
       {"tidy: small power", {Op::pow}, small_power, true},
+      {"tidy: slice of a slice", {Op::slice}, slice_of_slice, true},
+      {"tidy: concat of a concat", {Op::concat}, flat_concat},
       {"tidy: expand before a broadcast", broadcasting, expand_before_broadcast, true},
   };
 }
