@@ -23,7 +23,7 @@ if(check_sources)
   add_library(kernel_headers_check OBJECT ${check_sources})
   set_target_properties(kernel_headers_check PROPERTIES UNITY_BUILD OFF)
   target_include_directories(kernel_headers_check PRIVATE "${src}")
-  target_compile_options(kernel_headers_check PRIVATE -O0 -nostdinc -ffp-contract=off -Wall -Wextra
+  target_compile_options(kernel_headers_check PRIVATE -O0 -nostdinc -fwrapv -ffp-contract=off -Wall -Wextra
     -Wno-unused-function -Wno-psabi)
   if(RTX_WARNINGS_AS_ERRORS)
     target_compile_options(kernel_headers_check PRIVATE -Werror)
@@ -35,7 +35,7 @@ endif()
 
 # Its test judges the prelude with the flags that emitted kernels get.
 set(prelude_test "${src}/backend/cpu/prelude_test.cpp")
-set(prelude_test_options -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -Wno-psabi)
+set(prelude_test_options -O3 -fwrapv -ffp-contract=off -fno-math-errno -fno-trapping-math -Wno-psabi)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(APPEND prelude_test_options -march=x86-64-v3)
 endif()
