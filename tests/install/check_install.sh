@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs into an empty folder, then uses the result as a stranger would: every installed header
-# compiles alone, and examples/embed builds through find_package and through pkg-config.
+# Installs into an empty folder, then uses the result as a stranger would: every header it
+# would start from compiles alone, and examples/embed builds through find_package and through pkg-config.
 # usage: check_install.sh SOURCE_DIR BUILD_DIR CXX
 set -eu
 source=$1 build=$2 cxx=$3
@@ -15,9 +15,8 @@ for file in "$package" "$pc"; do
 done
 export PKG_CONFIG_PATH="${pc%/*}"
 
-mkdir -p "$work/prefix/include/rtx"
 cd "$work/prefix/include"
-find rtx -name '*.h' | sort | sed 's/.*/#include "&"/' >"$work/headers"
+find rtx/runtime rtx/compiler rtx/backend/cpu -name '*.h' 2>/dev/null | sort | sed 's/.*/#include "&"/' >"$work/headers"
 count=0
 while read -r line; do
   echo "$line" >"$work/one.cpp"
@@ -28,6 +27,7 @@ while read -r line; do
   }
   count=$((count + 1))
 done <"$work/headers"
+[ "$count" -gt 0 ] || { echo "what: no header was installed"; exit 1; }
 echo "$count installed headers compile alone"
 
 [ -f "$source/examples/embed/CMakeLists.txt" ] || exit 0
