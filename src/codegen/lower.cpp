@@ -136,23 +136,14 @@ Result<int> Lowering::pointwise(const ir::Node& node, ir::ValueId value, const s
   return operation(node.op, body_.value(value).dtype, std::move(arguments), node.attributes);
 }
 
-Result<int> Lowering::concat(const ir::Node& node, const std::vector<Index>& coordinates) {
-  const auto axis = static_cast<size_t>(node.attributes.integer("axis"));
-  const Index along = coordinates[axis];
-  int64_t begin = 0;
-  int result = -1;
-  struct Piece {
+Result<int> Lowering::piecewise(DType dtype, const Index& along, const std::vector<Piece>& pieces) {
+  struct Made {
     int inside, value;
   };
-  std::vector<Piece> pieces;
-  for (const ir::ValueId input : node.inputs) {
-    const int64_t length = body_.extents(input)[axis];
-    const int64_t low = begin, high = begin + length;
-    begin = high;
-    if (length == 0 || along.maximum() < low || along.minimum() >= high) continue;
-    auto inner = coordinates;
-    inner[axis] = along - Index(low);
-    const bool always = along.minimum() >= low && along.maximum() < high;
+  std::vector<Made> made;
+  for (const auto& piece : pieces) {
+    if (piece.low >= piece.high || along.maximum() < piece.low || along.minimum() >= piece.high) continue;
+    const bool always = along.minimum() >= piece.low && along.maximum() < piece.high;
     int inside = -1;
     const int outer_guard = guard_;
     if (!always) {
@@ -160,29 +151,71 @@ Result<int> Lowering::concat(const ir::Node& node, const std::vector<Index>& coo
       range.kind = Element::Kind::in_range;
       range.dtype = DType::boolean;
       range.offset = along;
-      range.low = low;
-      range.high = high;
+      range.low = piece.low;
+      range.high = piece.high;
       inside = add(std::move(range));
       guard_ = outer_guard < 0 ? inside : operation(Op::logical_and, DType::boolean, {outer_guard, inside});
     }
-    auto made = element(input, inner);
+    auto value = piece.value();
     guard_ = outer_guard;
-    if (!made) return std::move(made).error();
-    pieces.push_back({inside, *made});
+    if (!value) return std::move(value).error();
+    made.push_back({inside, *value});
   }
-  RTX_ASSERT(!pieces.empty(), "some piece of a concat holds each of its elements");
-  for (size_t k = pieces.size(); k-- > 0;) {
-    if (result < 0) {
-      result = pieces[k].value;  // the last piece needs no test: the others have excluded everything else
-      continue;
-    }
+  RTX_ASSERT(!made.empty(), "the pieces cover every coordinate");
+  int result = made.back().value;  // needs no test: the others have excluded everything else
+  for (size_t k = made.size() - 1; k-- > 0;) {
     Element choose;
     choose.kind = Element::Kind::select;
-    choose.dtype = body_.value(node.outputs[0]).dtype;
-    choose.arguments = {pieces[k].inside, pieces[k].value, result};
+    choose.dtype = dtype;
+    choose.arguments = {made[k].inside, made[k].value, result};
     result = add(std::move(choose));
   }
   return result;
+}
+
+Result<int> Lowering::concat(const ir::Node& node, const std::vector<Index>& coordinates) {
+  const auto axis = static_cast<size_t>(node.attributes.integer("axis"));
+  int64_t begin = 0;
+  std::vector<Piece> pieces;
+  for (const ir::ValueId input : node.inputs) {
+    const int64_t low = begin, high = begin + body_.extents(input)[axis];
+    begin = high;
+    pieces.push_back({low, high, [this, &coordinates, axis, low, input] {
+                        auto inner = coordinates;
+                        inner[axis] = coordinates[axis] - Index(low);
+                        return element(input, inner);
+                      }});
+  }
+  return piecewise(body_.value(node.outputs[0]).dtype, coordinates[axis], pieces);
+}
+
+// Pairs of columns turn by an angle: (a, b) -> (a cos - b sin, b cos + a sin). A pair is (2 p, 2 p + 1) or (p, p + half).
+Result<int> Lowering::rotary(const ir::Node& node, const std::vector<Index>& coordinates) {
+  const int64_t width = node.attributes.integer("rotary_dim"), half = width / 2;
+  const bool interleaved = node.attributes.integer("interleaved") != 0;
+  const DType dtype = body_.value(node.outputs[0]).dtype;
+  const Index& column = coordinates[3];
+  const auto at = [&](const Index& c) { return std::vector<Index>{coordinates[0], coordinates[1], coordinates[2], c}; };
+  const auto turned = [&](bool second, const Index& pair) -> Result<int> {
+    const Index partner = interleaved ? (second ? column - Index(1) : column + Index(1)) : (second ? column - Index(half) : column + Index(half));
+    const auto angle = [&](size_t input) {
+      return element(node.inputs[input], {body_.extents(node.inputs[input])[0] == 1 ? Index(0) : coordinates[0], coordinates[2], pair});
+    };
+    RTX_TRY(const int own, element(node.inputs[0], at(column)));
+    RTX_TRY(const int other, element(node.inputs[0], at(partner)));
+    RTX_TRY(const int cosine, angle(1));
+    RTX_TRY(const int sine, angle(2));
+    const int straight = operation(Op::mul, dtype, {own, cosine}), across = operation(Op::mul, dtype, {other, sine});
+    return operation(second ? Op::add : Op::sub, dtype, {straight, across});
+  };
+  const Piece rest = {width, body_.extents(node.inputs[0])[3], [&] { return element(node.inputs[0], at(column)); }};
+  if (!interleaved)
+    return piecewise(dtype, column, {{0, half, [&] { return turned(false, column); }}, {half, width, [&] { return turned(true, column - Index(half)); }}, rest});
+  const auto pair = [&] {
+    const Index which = column % 2, number = column / 2;
+    return piecewise(dtype, which, {{0, 1, [&] { return turned(false, number); }}, {1, 2, [&] { return turned(true, number); }}});
+  };
+  return piecewise(dtype, column, {{0, width, pair}, rest});
 }
 
 Result<int> Lowering::trilu(const ir::Node& node, ir::ValueId value, const std::vector<Index>& coordinates) {
@@ -254,6 +287,7 @@ Result<int> Lowering::make(ir::ValueId value, const std::vector<Index>& coordina
     }
     case Op::expand: return element(source, broadcast_coordinates(coordinates, body_.extents(source)));
     case Op::concat: return concat(node, coordinates);
+    case Op::rotary: return rotary(node, coordinates);
     case Op::trilu: return trilu(node, value, coordinates);
     case Op::gather: {
       // out[a.., i.., b..] = data[a.., indices[i..], b..]

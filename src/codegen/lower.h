@@ -6,6 +6,7 @@
 // coordinate. The recursion ends at region inputs (loads), single-element constants (constants) and the family's leaves.
 //
 // Index tensors are data: an index outside its axis is clamped into it, so that no kernel reads out of bounds.
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -42,6 +43,13 @@ class Lowering {
   Result<int> make(ir::ValueId value, const std::vector<Index>& coordinates);
   Result<int> pointwise(const ir::Node& node, ir::ValueId value, const std::vector<Index>& coordinates);
   Result<int> concat(const ir::Node& node, const std::vector<Index>& coordinates);
+  Result<int> rotary(const ir::Node& node, const std::vector<Index>& coordinates);
+  // One of several formulas by where `along` lies: ranges in rising order that cover it. Loads of a formula are guarded by its range.
+  struct Piece {
+    int64_t low, high;
+    std::function<Result<int>()> value;
+  };
+  Result<int> piecewise(ir::DType dtype, const Index& along, const std::vector<Piece>& pieces);
   Result<int> trilu(const ir::Node& node, ir::ValueId value, const std::vector<Index>& coordinates);
   Result<Index> index_of(ir::ValueId indices, const std::vector<Index>& coordinates, int64_t extent);
   int load(ir::ValueId value, const std::vector<Index>& coordinates);

@@ -77,6 +77,16 @@ TEST(Movement, scatters_apply_in_order) {
   EXPECT_EQ(testing::check<Family>(cases), "");
 }
 
+TEST(Movement, rotary_turns_pairs_of_columns) {
+  EXPECT_EQ(testing::check<Family>({{.text = "x: f32[2,3,5,64]; c: f32[2,5,32]; s: f32[2,5,32]; y = rotary(x, c, s, interleaved=0, rotary_dim=64); return y"},
+                                    {.text = "x: f32[2,3,5,64]; c: f32[1,5,32]; s: f32[1,5,32]; y = rotary(x, c, s, interleaved=1, rotary_dim=64); return y"},
+                                    {.text = "x: f16[2,3,5,8]; c: f16[1,5,2]; s: f16[1,5,2]; y = rotary(x, c, s, interleaved=1, rotary_dim=4); return y"},
+                                    {.text = "x: bf16[2,3,5,20]; c: bf16[1,5,6]; s: bf16[1,5,6]; y = rotary(x, c, s, interleaved=0, rotary_dim=12); return y"},
+                                    {.text = "x: f64[1,1,1,7]; c: f64[1,1,0]; s: f64[1,1,0]; y = rotary(x, c, s, interleaved=0, rotary_dim=0); return y"},
+                                    {.text = "x: f32[1,6,4,16]; c: f32[1,6,8]; s: f32[1,6,8]; t = transpose(x, perm=[0,2,1,3]); y = rotary(t, c, s, interleaved=0, rotary_dim=16); return y"}}),
+            "");
+}
+
 TEST(Movement, candidates_give_the_same_bits) {
   EXPECT_EQ(testing::check_candidates<Family>("x: f32[3,70,130]; r = transpose(x, perm=[0,2,1]); return r"), "");
   EXPECT_EQ(testing::check_candidates<Family>("x: bf16[70,130]; y: bf16[70,2]; r = concat(x, y, axis=1); return r", 4), "");

@@ -48,7 +48,7 @@ fuse::Pattern Family::pattern() {
 Result<Problem> Family::problem(const ir::Graph& body) {
   Problem out;
   out.name = plan_name(name(), body);
-  out.moves_only = all_nodes(body, [](const ir::Node& n) { return ir::info(n.op).op_class == ir::OpClass::movement; });
+  out.moves_only = all_nodes(body, [](const ir::Node& n) { return ir::info(n.op).op_class == ir::OpClass::movement && n.op != ir::Op::rotary; });
   bool scatters = false;
   for (const auto& node : body.nodes) {
     scatters = scatters || node.op == ir::Op::scatter_nd;

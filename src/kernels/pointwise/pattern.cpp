@@ -28,7 +28,7 @@ Result<Problem> Family::problem(const ir::Graph& body) {
   double flops = 0;
   for (const auto& nest : out.program.nests) flops += static_cast<double>(nest.count() * nest.dag.flops());
   out.work = work_of(body, flops);
-  out.moves_only = all_nodes(body, [](const ir::Node& n) { return ir::info(n.op).op_class == ir::OpClass::movement; });
+  out.moves_only = all_nodes(body, [](const ir::Node& n) { return ir::info(n.op).op_class == ir::OpClass::movement && n.op != ir::Op::rotary; });
   return out;
 }
 

@@ -1,0 +1,32 @@
+#include <algorithm>
+
+#include "ir/text.h"
+#include "kernels/loopnest/loopnest.h"
+
+namespace rtx::kernels::loopnest {
+
+static_assert(KernelFamily<Family>);
+
+std::string Family::key(const Problem& problem) {
+  ir::TextOptions options;
+  options.anonymous = true;
+  options.types_on_every_value = true;
+  return "loopnest\n" + ir::to_text(problem.body, options);
+}
+
+Space<Params> Family::space(const Problem& problem, const backend::Caps& caps) {
+  Space<Params> out;
+  out.axis("rows_per_group", &Params::rows_per_group, {1, 4, 16, 64, 256, 1024});
+  const double flops_per_row = problem.work.flops / static_cast<double>(std::max<int64_t>(problem.rows, 1));
+  // A group worth some ten microseconds, but enough groups for all cores.
+  Params best;
+  while (best.rows_per_group < 1024 && flops_per_row * static_cast<double>(best.rows_per_group) < 20000 &&
+         problem.rows >= best.rows_per_group * 4 * 4 * std::max(caps.cores, 1))
+    best.rows_per_group *= 4;
+  return out.prefer(best);
+}
+
+Work Family::work(const Problem& problem) { return problem.work; }
+Tolerance Family::tolerance(const Problem& problem) { return problem.tolerance; }
+
+}  // namespace rtx::kernels::loopnest
