@@ -180,6 +180,10 @@ Graph extract(const Graph& graph, const std::vector<NodeId>& nodes, const std::v
     mapped = static_cast<ValueId>(out.values.size());
     out.values.push_back(graph.value(id));
     out.values.back().producer = producer;
+    if (out.values.back().constant && out.values.back().constant->count() != 1) {  // its bytes do not change code
+      out.values.back().constant.reset();
+      out.values.back().weight = true;
+    }
     if (producer == kNoNode && !out.values.back().constant) {
       RTX_ASSERT(!produced[static_cast<size_t>(id)], "a subgraph's nodes are in topological order");
       out.inputs.push_back(mapped);

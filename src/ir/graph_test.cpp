@@ -31,15 +31,16 @@ TEST(Graph, sorting_restores_the_order_and_names_a_node_of_a_cycle) {
   EXPECT_EQ(cycle.error().what, "graph has a cycle");
 }
 
-TEST(Graph, an_extracted_region_reads_its_surroundings_as_inputs_and_keeps_constants) {
-  const Graph graph = parse_or_die("x: f32[2]; c: const f32[2] {1, 2}; a = exp(x); b = add(a, c); d = mul(b, x); e = neg(d); return e, b");
+TEST(Graph, an_extracted_region_reads_its_surroundings_and_long_constants_as_inputs) {
+  const Graph graph = parse_or_die(
+      "x: f32[2]; c: const f32[2] {1, 2}; s: const f32[] {3}; a = exp(x); t = mul(a, s); b = add(t, c); d = mul(b, x); e = neg(d); return e, b");
   std::vector<ValueId> map;
-  const ValueId b = graph.node(1).outputs[0];
-  const ValueId d = graph.node(2).outputs[0];
-  const Graph region = extract(graph, {2, 1}, {d, b}, &map);
+  const ValueId b = graph.node(2).outputs[0];
+  const ValueId d = graph.node(3).outputs[0];
+  const Graph region = extract(graph, {3, 2, 1}, {d, b}, &map);
   EXPECT_TRUE(verify(region).ok());
-  EXPECT_EQ(to_text(region), "a: f32[2];\nx: f32[2];\nc: const f32[2] {1, 2};\nb = add(a, c);\nd = mul(b, x);\nreturn d, b;\n");
-  EXPECT_EQ(map, (std::vector<ValueId>{graph.node(0).outputs[0], graph.inputs[0]}));
+  EXPECT_EQ(to_text(region), "a: f32[2];\nc: f32[2] weight;\nx: f32[2];\ns: const f32[] {3};\nt = mul(a, s);\nb = add(t, c);\nd = mul(b, x);\nreturn d, b;\n");
+  EXPECT_EQ(map, (std::vector<ValueId>{graph.node(0).outputs[0], graph.node(2).inputs[1], graph.inputs[0]}));
 }
 
 TEST(Graph, fresh_names_do_not_collide) {

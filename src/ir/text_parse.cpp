@@ -212,8 +212,10 @@ class Parser {
     if (!type.dtype || !type.shape) return fail("input " + input + " needs an element type and a shape");
     Layout layout;
     RTX_CHECK(written_layout(layout));
+    const bool weight = accept_word("weight");
     RTX_CHECK(define(input, static_cast<ValueId>(graph_.values.size())));
-    graph_.add_input(std::move(input), *type.dtype, std::move(*type.shape), std::move(layout));
+    const ValueId id = graph_.add_input(std::move(input), *type.dtype, std::move(*type.shape), std::move(layout));
+    graph_.value(id).weight = weight;
     return success();
   }
 

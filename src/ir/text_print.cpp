@@ -85,7 +85,7 @@ class Printer {
   std::string print() {
     if (!options_.anonymous && !graph_.name.empty()) line("graph " + spelled(graph_.name));
     for (const auto& symbol : graph_.unbound_symbols()) line(symbol_text(symbol));
-    for (ValueId id : graph_.inputs) line(name(id) + ": " + type(id) + layout(id));
+    for (ValueId id : graph_.inputs) line(name(id) + ": " + type(id) + layout(id) + (graph_.value(id).weight ? " weight" : ""));
     for (ValueId id : constants_) line(name(id) + ": const " + type(id) + constant(*graph_.value(id).constant));
     for (const auto& node : graph_.nodes) line(node_text(node));
     for (size_t i = 0; i < graph_.states.size(); ++i) line(state_text(graph_.states[i], i));

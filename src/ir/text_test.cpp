@@ -22,7 +22,7 @@ TEST(Text, graphs_with_all_kinds_of_values_survive_the_round_trip) {
   expect_round_trip(parse_or_die(R"(
     graph "a model";
     x: f32[7,5] strides [1,7] offset 3;
-    g: f32[5];
+    g: f32[5] weight;
     w: const f32[2,2] {1, -0.5, inf, -inf};
     b: const bool[3] {true, false, 1};
     big: const u64[1] {18446744073709551615};
