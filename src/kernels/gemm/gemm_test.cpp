@@ -139,6 +139,16 @@ TEST(Gemm, a_constant_b_is_packed_once_and_another_b_in_every_run) {
   EXPECT_NE(Family::key(*constant), Family::key(*per_run));
 }
 
+TEST(Gemm, a_constant_b_gives_what_any_b_gives) {
+  EXPECT_EQ(testing::check<Family>(cases({
+                "a: f32[2,9,70]; b: f32[70,49] weight; c: f32[49] weight; y = matmul(a, b); z = add(y, c); return z",
+                "a: bf16[3,70]; b: bf16[49,70] weight; y = matmul(a, b, trans_b=1); return y",
+                "a: f32[3,5,20]; b: f32[3,20,33] weight; y = matmul(a, b); return y",
+                "a: f32[2,3,5,20]; b: f32[2,1,20,33] weight; y = matmul(a, b); return y",
+            })),
+            "");
+}
+
 TEST(Gemm, the_preferred_point_is_legal_and_rules_name_what_they_exclude) {
   for (const auto& [bits, registers] : std::vector<std::pair<int, int>>{{128, 16}, {256, 16}, {512, 32}}) {
     backend::Caps caps;
