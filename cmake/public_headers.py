@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-ROOTS = ["runtime/*.h", "compiler/*.h", "backend/cpu/*device*.h", "backend/cpu/compile*.h"]
+ROOTS = ["runtime/program.h", "compiler/*.h", "backend/cpu/*device*.h", "backend/cpu/compile*.h"]
 NOT_PUBLIC = re.compile(r"_(internal|test|testing)\.h$")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
