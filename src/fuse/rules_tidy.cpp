@@ -80,6 +80,32 @@ std::optional<Rewriting> transpose_of_transpose(const Editor& editor, NodeId roo
   return rebuilt(editor, root, [=](Editor& e) { return e.add(Op::transpose, {x}, permutation(perm)); });
 }
 
+// A transpose of joined transposes moves into them, where it meets theirs: keys of a cache, joined as [.., D, S].
+std::optional<Rewriting> transpose_of_concat(const Editor& editor, NodeId root) {
+  Match match(editor);
+  match.covers.push_back(root);
+  const ir::Node& outer = editor.node(root);
+  const ir::Node* concat = match.take(outer.inputs[0], Op::concat);
+  if (!concat) return std::nullopt;
+  for (ValueId input : concat->inputs)
+    if (!match.peek(input, Op::transpose)) return std::nullopt;
+  const auto perm = outer.attributes.integers("perm");
+  int64_t axis = 0;
+  while (perm[static_cast<size_t>(axis)] != concat->attributes.integer("axis")) ++axis;
+  const std::vector<ValueId> inputs = concat->inputs;
+  Rewriting rewriting = *rebuilt(editor, root, [=](Editor& e) -> std::optional<ValueId> {
+    std::vector<ValueId> moved;
+    for (ValueId input : inputs) {
+      auto one = e.add(Op::transpose, {input}, permutation(perm));
+      if (!one) return std::nullopt;
+      moved.push_back(*one);
+    }
+    return e.add(Op::concat, moved, {{{"axis", axis}}});
+  });
+  rewriting.covers = match.covers;
+  return rewriting;
+}
+
 // A transpose that keeps the order of all dimensions longer than 1 moves no byte.
 std::optional<Rewriting> transpose_is_reshape(const Editor& editor, NodeId root) {
   const ir::Node& node = editor.node(root);
@@ -222,6 +248,7 @@ std::vector<Rule> tidy_rules() {
       {"tidy: x * 1, x / 1, x ^ 1, x - 0", {Op::mul, Op::div, Op::pow, Op::sub, Op::add}, neutral_element, true},
       {"tidy: where of a known condition", {Op::where}, known_condition, true},
       {"tidy: transpose of a transpose", {Op::transpose}, transpose_of_transpose, true},
+      {"tidy: transpose of joined transposes", {Op::transpose}, transpose_of_concat},
       {"tidy: transpose around dimensions of 1", {Op::transpose}, transpose_is_reshape, true},
       {"tidy: reshape of a reshape", {Op::reshape}, reshape_of_reshape, true},
       {"tidy: cast of an exact cast", {Op::cast}, cast_of_exact_cast, true},

@@ -11,6 +11,16 @@ TEST(Tidy, two_transposes_that_undo_each_other_vanish) {
   EXPECT_BECOMES("x: f32[2,3,4]; a = transpose(x, perm=[1,2,0]); b = transpose(a, perm=[2,0,1]); y = neg(b); return y",
                  "x: f32[2,3,4]; y = neg(x); return y");
 }
+TEST(Tidy, a_transpose_of_joined_transposes_meets_them) {
+  EXPECT_BECOMES("a: f32[2,3]; b: f32[4,3]; s = transpose(a, perm=[1,0]); t = transpose(b, perm=[1,0]); c = concat(s, t, axis=1); "
+                 "y = transpose(c, perm=[1,0]); return y",
+                 "a: f32[2,3]; b: f32[4,3]; y = concat(a, b, axis=0); return y");
+}
+TEST(Tidy, a_transpose_of_joined_transposes_stays_when_the_joined_value_is_read) {
+  const auto text = "a: f32[2,3]; b: f32[4,3]; s = transpose(a, perm=[1,0]); t = transpose(b, perm=[1,0]); c = concat(s, t, axis=1); "
+                    "y = transpose(c, perm=[1,0]); return y, c";
+  EXPECT_BECOMES(text, text);
+}
 TEST(Tidy, a_transpose_around_dimensions_of_one_is_a_reshape) {
   EXPECT_BECOMES("x: f32[2,1,4]; a = transpose(x, perm=[1,0,2]); y = neg(a); return y",
                  "x: f32[2,1,4]; a = reshape(x): [1,2,4]; y = neg(a); return y");
