@@ -24,6 +24,8 @@ class Blake2b {
 
 std::string blake2b_hex(const void* data, size_t size, size_t digest_bytes = 32);
 inline std::string blake2b_hex(std::string_view text, size_t digest_bytes = 32) { return blake2b_hex(text.data(), text.size(), digest_bytes); }
+// A literal and a number: bytes with their size, or text with a digest size? Say it with a string_view.
+std::string blake2b_hex(const char* text, size_t ambiguous) = delete;
 // FNV-1a, for tables in memory: easy to collide on purpose, so never stored.
 constexpr uint64_t fnv1a64(std::string_view text, uint64_t seed = 0xcbf29ce484222325u) {
   for (const char c : text) seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
