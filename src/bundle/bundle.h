@@ -65,7 +65,7 @@ struct Opened {
   std::function<Status(int threads)> verify_constants;        // all of them, on at most that many threads; empty when there are none
 };
 Result<Opened> open(const std::string& path, const ReadOptions& options);
-// For `rtx check` and `inspect`: the same checks, but constants are neither looked at nor in the plan, and binaries are left empty.
+// For `rtx check` and `inspect`: the same checks, but the bytes of constants are neither looked at nor in the plan.
 Result<Opened> open_manifest(const std::string& path, const ReadOptions& options);
 
 // Keys (Ed25519, libsodium) in a directory of mode 0700, files 0600: NAME.key is a secret key of this user, trusted/NAME.pub the

@@ -221,7 +221,7 @@ Result<Opened> open_bytes(std::span<const std::byte> file, std::shared_ptr<const
   const auto sbom = section_of(file, frame, layout::kSbom);
   plan.sbom.assign(reinterpret_cast<const char*>(sbom.data()), sbom.size());
   const auto binaries = section_of(file, frame, layout::kBinaries);
-  for (size_t i = 0; i < plan.kernels.size() && !manifest_only; ++i) {
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
     const auto bytes = binaries.subspan(static_cast<size_t>(frame.binaries[i].offset), static_cast<size_t>(frame.binaries[i].bytes));
     plan.kernels[i].binary.assign(bytes.begin(), bytes.end());
   }

@@ -33,6 +33,7 @@ struct Port {
   std::byte* own = nullptr;    // memory of the execution, once there was a run without a binding
   int64_t bytes = 0;
   int state = -1;              // the state that keeps it, -1: the caller's
+  std::byte* copy_to = nullptr;  // an output that is a state: where the caller wants a copy after this run
   bool bound = false;          // in this run
   std::vector<Patch> patches;
 
@@ -67,7 +68,7 @@ class PlanExecution final : public Execution {
   Status compare_specialized(const bundle::SpecializedValue& value, const TensorView& view, backend::Stream stream) const;
   Status check_overlaps() const;
   Status launch(const PlacedStep& placed, backend::Stream stream);
-  Status copy(const bundle::Copy& copy, backend::Stream stream);
+  Status move_bytes(std::byte* to, const std::byte* from, int64_t bytes, backend::Stream stream);
   std::byte* fixed_place(const Slot& slot) const;
   std::byte* place(const Slot& slot) const;
   Error fault(std::string why, std::string fix = {}) const { return user_error("cannot run " + (plan_.model_name.empty() ? "the model" : plan_.model_name), std::move(why), std::move(fix)); }
@@ -91,8 +92,8 @@ Status PlanExecution::set_up() {
     RTX_TRY(void* arena, memory_.take(plan_.arena_bytes, "the workspace of an execution"));
     arena_ = static_cast<std::byte*>(arena);
   }
-  for (const auto& info : plan_.inputs) inputs_.push_back({&info, nullptr, nullptr, byte_count(info), -1, false, {}});
-  for (const auto& info : plan_.outputs) outputs_.push_back({&info, nullptr, nullptr, byte_count(info), -1, false, {}});
+  for (const auto& info : plan_.inputs) inputs_.push_back({&info, nullptr, nullptr, byte_count(info), -1, nullptr, false, {}});
+  for (const auto& info : plan_.outputs) outputs_.push_back({&info, nullptr, nullptr, byte_count(info), -1, nullptr, false, {}});
 
   size_t count = 0;
   for (const ReadyStep& ready : program_->steps()) {
@@ -128,6 +129,8 @@ Status PlanExecution::set_up() {
   if (!device_.host_addressable()) {
     int64_t largest = 0;
     for (const auto& copy : plan_.copies) largest = std::max(largest, copy.bytes);
+    for (const auto* ports : {&inputs_, &outputs_})
+      for (const Port& port : *ports) largest = std::max(largest, port.state >= 0 ? port.bytes : 0);
     bounce_.resize(static_cast<size_t>(largest));
   }
   return success();
@@ -199,16 +202,7 @@ Status PlanExecution::bind_input(const Binding& binding, backend::Stream stream)
     return success();
   }
   // Binding the input of a state sets the state.
-  if (port->bytes == 0) return success();
-  if (device_.host_addressable()) {
-    std::memcpy(port->data, binding.view.data, static_cast<size_t>(port->bytes));
-    return success();
-  }
-  std::vector<std::byte> host(static_cast<size_t>(port->bytes));
-  RTX_CHECK(device_.copy_out(host.data(), binding.view.data, port->bytes, stream));
-  RTX_CHECK(device_.synchronize(stream));
-  RTX_CHECK(device_.copy_in(port->data, host.data(), port->bytes, stream));
-  return device_.synchronize(stream);
+  return move_bytes(port->data, static_cast<const std::byte*>(binding.view.data), port->bytes, stream);
 }
 
 Status PlanExecution::bind_inputs(const std::vector<Binding>& inputs, backend::Stream stream) {
@@ -220,15 +214,20 @@ Status PlanExecution::bind_inputs(const std::vector<Binding>& inputs, backend::S
 }
 
 Status PlanExecution::bind_outputs(const std::vector<Binding>& outputs) {
-  for (Port& port : outputs_) port.bound = false;
+  for (Port& port : outputs_) {
+    port.bound = false;
+    port.copy_to = nullptr;
+  }
   for (const Binding& binding : outputs) {
     Port* port = find(outputs_, binding.name);
     if (!port) return fault("it has no output '" + std::string(binding.name) + "'", "its outputs are " + names_of(outputs_, false));
     if (port->bound) return fault("output '" + port->info->name + "' is bound twice");
-    if (port->state >= 0) return fault("output '" + port->info->name + "' is a state, which the execution keeps", "read it with output()");
     RTX_CHECK(check_binding(*port->info, binding.view, "output"));
     port->bound = true;
-    port->point_to(first_element(*port->info, binding.view), arguments_);
+    if (port->state >= 0)
+      port->copy_to = first_element(*port->info, binding.view);
+    else
+      port->point_to(first_element(*port->info, binding.view), arguments_);
   }
   for (Port& port : outputs_) {
     if (port.bound || port.state >= 0) continue;
@@ -244,7 +243,9 @@ Status PlanExecution::bind_outputs(const std::vector<Binding>& outputs) {
 // A kernel may write an output before it has read all of an input, so one buffer cannot be both.
 Status PlanExecution::check_overlaps() const {
   const auto overlap = [](const Port& a, const Port& b) {
-    return a.bytes > 0 && b.bytes > 0 && a.data < b.data + b.bytes && b.data < a.data + a.bytes;
+    const std::byte* left = a.copy_to ? a.copy_to : a.data;
+    const std::byte* right = b.copy_to ? b.copy_to : b.data;
+    return a.bytes > 0 && b.bytes > 0 && left < right + b.bytes && right < left + a.bytes;
   };
   for (size_t i = 0; i < outputs_.size(); ++i) {
     if (!outputs_[i].bound) continue;
@@ -264,17 +265,15 @@ Status PlanExecution::launch(const PlacedStep& placed, backend::Stream stream) {
   return std::move(launched).error().in("region " + step.region + ", kernel " + plan_.kernels[static_cast<size_t>(step.kernel)].name);
 }
 
-Status PlanExecution::copy(const bundle::Copy& copy, backend::Stream stream) {
-  if (copy.bytes == 0) return success();
-  std::byte* to = place(copy.to);
-  const std::byte* from = place(copy.from);
+Status PlanExecution::move_bytes(std::byte* to, const std::byte* from, int64_t bytes, backend::Stream stream) {
+  if (bytes == 0) return success();
   if (device_.host_addressable()) {
-    std::memmove(to, from, static_cast<size_t>(copy.bytes));
+    std::memmove(to, from, static_cast<size_t>(bytes));
     return success();
   }
-  RTX_CHECK(device_.copy_out(bounce_.data(), from, copy.bytes, stream));
+  RTX_CHECK(device_.copy_out(bounce_.data(), from, bytes, stream));
   RTX_CHECK(device_.synchronize(stream));
-  RTX_CHECK(device_.copy_in(to, bounce_.data(), copy.bytes, stream));
+  RTX_CHECK(device_.copy_in(to, bounce_.data(), bytes, stream));
   return device_.synchronize(stream);
 }
 
@@ -295,7 +294,9 @@ Status PlanExecution::run_guarded(const std::vector<Binding>& inputs, const std:
     const bundle::Step& step = *placed.ready.step;
     times->push_back({step.region, plan_.kernels[static_cast<size_t>(step.kernel)].name, ms});
   }
-  for (const auto& item : plan_.copies) RTX_CHECK(copy(item, stream));
+  for (const auto& copy : plan_.copies) RTX_CHECK(move_bytes(place(copy.to), place(copy.from), copy.bytes, stream));
+  for (const Port& port : outputs_)
+    if (port.copy_to) RTX_CHECK(move_bytes(port.copy_to, port.data, port.bytes, stream));
   complete_ = true;
   return success();
 }
@@ -312,7 +313,7 @@ Result<TensorView> PlanExecution::output(std::string_view name) {
   const Port* port = find(outputs_, name);
   if (!port) return fault("it has no output '" + std::string(name) + "'", "its outputs are " + names_of(outputs_, false));
   if (!complete_) return fault("there is no output '" + std::string(name) + "' yet", "call run() first, and only after it succeeded");
-  if (port->bound) return fault("output '" + std::string(name) + "' stands in the memory that was bound for it", "leave it unbound to have it kept here");
+  if (port->bound && port->state < 0) return fault("output '" + std::string(name) + "' stands in the memory that was bound for it", "leave it unbound to have it kept here");
   return TensorView{port->data, port->info->dtype, port->info->extents, port->info->strides};
 }
 
