@@ -6,6 +6,7 @@
 #include "kernels/movement/movement.h"
 #include "kernels/norm/norm.h"
 #include "kernels/pointwise/pointwise.h"
+#include "kernels/reduce/reduce.h"
 #include "kernels/softmax/softmax.h"
 
 namespace rtx::kernels {
@@ -16,6 +17,7 @@ const std::vector<std::unique_ptr<AnyFamily>>& families() {
     out.push_back(erase<gemm::Family>());
     out.push_back(erase<norm::Norm>());
     out.push_back(erase<softmax::Softmax>());
+    out.push_back(erase<reduce::Family>());
     out.push_back(erase<pointwise::Family>());
     out.push_back(erase<movement::Family>());
     out.push_back(erase<loopnest::Family>());
