@@ -21,7 +21,8 @@ std::string option_text(const std::string& input, const std::vector<int64_t>& ex
 // "--shape x=1x128", with what is fixed filled in.
 std::string example_shape(const onnx::ValueInfoProto& input) {
   std::vector<int64_t> extents;
-  for (const auto& dim : input.type().tensor_type().shape().dim()) extents.push_back(is_fixed(dim) ? dim.dim_value() : extents.empty() ? 1 : 128);
+  for (const auto& dim : input.type().tensor_type().shape().dim())
+    extents.push_back(is_fixed(dim) ? dim.dim_value() : extents.empty() ? 1 : 128);
   return option_text(input.name(), extents);
 }
 
@@ -30,13 +31,15 @@ std::string example_shape(const onnx::ValueInfoProto& input) {
 void Importer::bind_symbol(const std::string& symbol, int64_t value, const std::string& source) {
   auto [found, fresh] = symbols_.emplace(symbol, Binding{value, source});
   if (!fresh && found->second.value != value)
-    fail("dimension '" + symbol + "' is " + std::to_string(found->second.value) + " by " + found->second.source + " and " + std::to_string(value) + " by " + source);
+    fail("dimension '" + symbol + "' is " + std::to_string(found->second.value) + " by " +
+         found->second.source + " and " + std::to_string(value) + " by " + source);
 }
 
 // The shape an option gives an input, by --shape or by the value bound to it.
 static const std::vector<int64_t>* given_shape(const Options& options, const std::string& name) {
   if (auto found = options.shapes.find(name); found != options.shapes.end()) return &found->second;
-  if (auto found = options.bound_values.find(name); found != options.bound_values.end()) return &found->second.extents();
+  if (auto found = options.bound_values.find(name); found != options.bound_values.end())
+    return &found->second.extents();
   return nullptr;
 }
 
@@ -47,19 +50,24 @@ void Importer::check_options(const std::vector<const onnx::ValueInfoProto*>& inp
     names.insert(input->name());
     known_names += (known_names.empty() ? "" : ", ") + input->name();
     for (const auto& dim : input->type().tensor_type().shape().dim())
-      if (!dim.dim_param().empty() && symbols.insert(dim.dim_param()).second) known_symbols += (known_symbols.empty() ? "" : ", ") + dim.dim_param();
+      if (!dim.dim_param().empty() && symbols.insert(dim.dim_param()).second)
+        known_symbols += (known_symbols.empty() ? "" : ", ") + dim.dim_param();
   }
   for (const auto& [name, extents] : options_.shapes) {
-    if (!names.count(name)) fail("--shape names '" + name + "', which is no input of the model", "its inputs are " + known_names);
+    if (!names.count(name))
+      fail("--shape names '" + name + "', which is no input of the model", "its inputs are " + known_names);
     for (int64_t extent : extents)
       if (extent < 0) fail(option_text(name, extents) + " has a negative dimension");
   }
   for (const auto& [name, value] : options_.bound_values)
-    if (!names.count(name)) fail("a value is given for '" + name + "', which is no input of the model", "its inputs are " + known_names);
+    if (!names.count(name))
+      fail("a value is given for '" + name + "', which is no input of the model",
+           "its inputs are " + known_names);
   for (const auto& [symbol, value] : options_.dims) {
     if (!symbols.count(symbol))
       fail("--dim names '" + symbol + "', which is no dimension of the model's inputs",
-           known_symbols.empty() ? "the model has no named dimensions" : "its dimensions are " + known_symbols);
+           known_symbols.empty() ? "the model has no named dimensions"
+                                 : "its dimensions are " + known_symbols);
     if (value < 0) fail("--dim " + symbol + "=" + std::to_string(value) + " is negative");
     bind_symbol(symbol, value, "--dim " + symbol + "=" + std::to_string(value));
   }
@@ -69,12 +77,14 @@ void Importer::check_options(const std::vector<const onnx::ValueInfoProto*>& inp
     if (given == nullptr || !type.has_shape()) continue;
     const std::string source = option_text(input->name(), *given);
     if (static_cast<size_t>(type.shape().dim_size()) != given->size())
-      fail(source + " has " + std::to_string(given->size()) + " dimensions, the input has " + std::to_string(type.shape().dim_size()));
+      fail(source + " has " + std::to_string(given->size()) + " dimensions, the input has " +
+           std::to_string(type.shape().dim_size()));
     for (int i = 0; i < type.shape().dim_size(); ++i) {
       const Dimension& dim = type.shape().dim(i);
       const int64_t value = (*given)[static_cast<size_t>(i)];
       if (is_fixed(dim) && dim.dim_value() != value)
-        fail(source + " gives dimension " + std::to_string(i) + " as " + std::to_string(value) + ", the model fixes it at " + std::to_string(dim.dim_value()));
+        fail(source + " gives dimension " + std::to_string(i) + " as " + std::to_string(value) +
+             ", the model fixes it at " + std::to_string(dim.dim_value()));
       if (!dim.dim_param().empty()) bind_symbol(dim.dim_param(), value, source);
     }
   }
@@ -103,7 +113,8 @@ void Importer::bind_inputs(Scope& scope) {
 }
 
 ir::ValueId Importer::bind_input(const onnx::ValueInfoProto& input) {
-  if (!input.type().has_tensor_type()) unsupported(input.has_type() ? "it is not a tensor" : "it states no type");
+  if (!input.type().has_tensor_type())
+    unsupported(input.has_type() ? "it is not a tensor" : "it states no type");
   const auto& type = input.type().tensor_type();
   const auto dtype = dtype_from_onnx(type.elem_type());
   if (!dtype) {
@@ -115,21 +126,29 @@ ir::ValueId Importer::bind_input(const onnx::ValueInfoProto& input) {
   if (const auto* given = given_shape(options_, input.name())) {
     extents = *given;
   } else if (!type.has_shape()) {
-    Error error = user_error("cannot import " + file_.path, "the model gives no shape for input '" + input.name() + "'", "pass --shape " + input.name() + "=1x128, with its dimensions");
+    Error error =
+        user_error("cannot import " + file_.path, "the model gives no shape for input '" + input.name() + "'",
+                   "pass --shape " + input.name() + "=1x128, with its dimensions");
     unbound_.push_back(std::move(error).in(where));
     return kPoison;
   } else {
     for (const auto& dim : type.shape().dim()) {
       if (is_fixed(dim)) {
         extents.push_back(dim.dim_value());
-      } else if (auto found = symbols_.find(dim.dim_param()); !dim.dim_param().empty() && found != symbols_.end()) {
+      } else if (auto found = symbols_.find(dim.dim_param());
+                 !dim.dim_param().empty() && found != symbols_.end()) {
         extents.push_back(found->second.value);
       } else {
         const bool named = !dim.dim_param().empty();
-        std::string why = named ? "dimension '" + dim.dim_param() + "' of input '" + input.name() + "' has no value"
-                                : "dimension " + std::to_string(extents.size()) + " of input '" + input.name() + "' is dynamic and has no name";
-        if (dim.has_dim_value()) why = "dimension " + std::to_string(extents.size()) + " of input '" + input.name() + "' is negative, " + std::to_string(dim.dim_value());
-        const std::string fix = named ? "pass --dim " + dim.dim_param() + "=N or " + example_shape(input) : "pass " + example_shape(input);
+        std::string why =
+            named ? "dimension '" + dim.dim_param() + "' of input '" + input.name() + "' has no value"
+                  : "dimension " + std::to_string(extents.size()) + " of input '" + input.name() +
+                        "' is dynamic and has no name";
+        if (dim.has_dim_value())
+          why = "dimension " + std::to_string(extents.size()) + " of input '" + input.name() +
+                "' is negative, " + std::to_string(dim.dim_value());
+        const std::string fix = named ? "pass --dim " + dim.dim_param() + "=N or " + example_shape(input)
+                                      : "pass " + example_shape(input);
         Error error = user_error("cannot import " + file_.path, std::move(why), fix);
         unbound_.push_back(std::move(error).in(where));
         return kPoison;
@@ -141,12 +160,15 @@ ir::ValueId Importer::bind_input(const onnx::ValueInfoProto& input) {
     if (extent != 0 && (__builtin_mul_overflow(bytes, extent, &bytes) || bytes > (int64_t{1} << 46)))
       fail("input '" + input.name() + "' has an impossible size, " + ir::text(extents));
   auto bound = options_.bound_values.find(input.name());
-  if (bound == options_.bound_values.end()) return graph.add_input(input.name(), *dtype, ir::to_shape(extents));
+  if (bound == options_.bound_values.end())
+    return graph.add_input(input.name(), *dtype, ir::to_shape(extents));
   const ir::HostTensor& value = bound->second;
   if (value.dtype() != *dtype)
-    fail("the value given for input '" + input.name() + "' is " + std::string(ir::name(value.dtype())) + ", the model wants " + std::string(ir::name(*dtype)));
+    fail("the value given for input '" + input.name() + "' is " + std::string(ir::name(value.dtype())) +
+         ", the model wants " + std::string(ir::name(*dtype)));
   if (value.extents() != extents)
-    fail("the value given for input '" + input.name() + "' has shape " + ir::text(value.extents()) + ", its shape is " + ir::text(extents));
+    fail("the value given for input '" + input.name() + "' has shape " + ir::text(value.extents()) +
+         ", its shape is " + ir::text(extents));
   graph.specialized.push_back({input.name(), value});
   return graph.add_constant(input.name(), value);
 }

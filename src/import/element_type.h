@@ -1,5 +1,6 @@
 #pragma once
-// TensorProto.DataType <-> ir::DType. Newer types than the packaged schema knows have their names here too, for messages.
+// TensorProto.DataType <-> ir::DType. Newer types than the packaged schema knows have their names here too,
+// for messages.
 #include <cstdint>
 #include <optional>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
-// Inside this layer a failure travels as an exception from deep in an operator to the driver, which turns it into a Result.
-// Nothing leaves the layer as an exception.
+// Inside this layer a failure travels as an exception from deep in an operator to the driver, which turns it
+// into a Result. Nothing leaves the layer as an exception.
 #include <utility>
 
 #include "base/result.h"
@@ -12,7 +12,9 @@ struct Failure {
 };
 
 // The user's mistake, or unsupported(why) below; the driver adds file and node.
-[[noreturn]] inline void fail(std::string why, std::string fix = {}) { throw Failure{user_error({}, std::move(why), std::move(fix))}; }
+[[noreturn]] inline void fail(std::string why, std::string fix = {}) {
+  throw Failure{user_error({}, std::move(why), std::move(fix))};
+}
 
 // A construct that is legal but not covered; collected over the whole model.
 struct Unsupported {

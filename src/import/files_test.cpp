@@ -15,8 +15,9 @@ std::string content(const std::string& path) {
 TEST(Npy, gives_back_what_was_written_in_every_type) {
   TestModel folder;
   const std::string path = folder.folder() + "/t.npy";
-  for (auto dtype : {ir::DType::f64, ir::DType::f32, ir::DType::f16, ir::DType::i8, ir::DType::i16, ir::DType::i32, ir::DType::i64, ir::DType::u8,
-                     ir::DType::u16, ir::DType::u32, ir::DType::u64, ir::DType::boolean}) {
+  for (auto dtype :
+       {ir::DType::f64, ir::DType::f32, ir::DType::f16, ir::DType::i8, ir::DType::i16, ir::DType::i32,
+        ir::DType::i64, ir::DType::u8, ir::DType::u16, ir::DType::u32, ir::DType::u64, ir::DType::boolean}) {
     for (const auto& extents : {std::vector<int64_t>{}, {5}, {2, 3}, {0, 4}}) {
       ir::HostTensor tensor(dtype, extents);
       for (int64_t i = 0; i < tensor.count(); ++i) tensor.set_int(i, i % 2);
@@ -53,25 +54,28 @@ TEST(Npy, refuses_every_truncation_with_a_sentence) {
   }
 }
 
-// zip archives of a = arange(6).reshape(2, 3) as int8, written by numpy.savez and numpy.savez_compressed in spirit: one entry each.
+// zip archives of a = arange(6).reshape(2, 3) as int8, written by numpy.savez and numpy.savez_compressed in
+// spirit: one entry each.
 std::string zip_entry(const std::string& name, const std::string& packed, uint32_t plain, int method) {
-  const auto little = [](uint32_t value, int count) {
+  const auto little = [](uint64_t value, int count) {
     std::string out;
     for (int i = 0; i < count; ++i) out += static_cast<char>(value >> (8 * i));
     return out;
   };
   const auto size = static_cast<uint32_t>(packed.size());
-  const std::string facts = little(20, 2) + little(0, 2) + little(static_cast<uint32_t>(method), 2) + little(0, 8) + little(size, 4) + little(plain, 4) +
-                            little(static_cast<uint32_t>(name.size()), 2) + little(0, 2);
+  const std::string facts = little(20, 2) + little(0, 2) + little(method, 2) + little(0, 8) +
+                            little(size, 4) + little(plain, 4) + little(name.size(), 2) + little(0, 2);
   const std::string local = "PK\x03\x04" + facts + name + packed;
-  const std::string central = std::string("PK\x01\x02") + little(20, 2) + facts + little(0, 2) + little(0, 2) + little(0, 2) + little(0, 4) + little(0, 4) + name;
-  return local + central + "PK\x05\x06" + little(0, 4) + little(1, 2) + little(1, 2) + little(static_cast<uint32_t>(central.size()), 4) +
-         little(static_cast<uint32_t>(local.size()), 4) + little(0, 2);
+  const std::string central = std::string("PK\x01\x02") + little(20, 2) + facts + little(0, 2) +
+                              little(0, 2) + little(0, 2) + little(0, 4) + little(0, 4) + name;
+  return local + central + "PK\x05\x06" + little(0, 4) + little(1, 2) + little(1, 2) +
+         little(central.size(), 4) + little(local.size(), 4) + little(0, 2);
 }
 
 std::string small_npy() {
   std::string header = "{'descr': '|i1', 'fortran_order': False, 'shape': (2, 3), }\n";
-  return std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(header.size()) + '\0' + header + std::string("\0\1\2\3\4\5", 6);
+  return std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(header.size()) + '\0' + header +
+         std::string("\0\1\2\3\4\5", 6);
 }
 
 TEST(Npz, reads_stored_entries_under_their_names) {
@@ -85,7 +89,6 @@ TEST(Npz, reads_stored_entries_under_their_names) {
   EXPECT_EQ((*tensors)[0].tensor.get_int(5), 5);
 }
 
-// Deflate's stored block; coded blocks are covered by the fixture that zlib wrote.
 TEST(Npz, reads_deflated_entries_and_refuses_damaged_ones) {
   TestModel folder;
   const std::string npy = small_npy();
@@ -102,6 +105,51 @@ TEST(Npz, reads_deflated_entries_and_refuses_damaged_ones) {
   packed[1] = '\x7f';
   folder.write("b.npz", zip_entry("a.npy", packed, static_cast<uint32_t>(npy.size()), 8));
   EXPECT_FALSE(read_npz(folder.folder() + "/b.npz").ok());
+}
+
+// What zlib makes of a .npy of the 120 bytes i * i % 23: by codes it describes, and by the fixed ones with
+// back references.
+const char* kDescribedBlock =
+    "05c1bb4a05410c00d0c983904802215f30dd286ce1b55caced141b0b2b59bc2b16e2955dadd4aff0873de7efeee1f6fe11da75fb"
+    "1ec7757fdec6dcc7cfd7614c7dbc9cb6"
+    "cf6d797f3a6dc7751b73bf59def675ea637f5d3ed631f7f3c3d5e57431f5dfb3066c8941e52aa25e1498c6d0802d31a85c45d48b"
+    "02d3181ab0250695ab887a51601a4303"
+    "b6c4a07215512f0a4c6368c0961854ae22ea4581690c0dd8f21f";
+const char* kFixedBlock =
+    "9bec17ea1b10c9c860c350ad9e925a9c5ca46ea5a05e536aa8aea3a09e965f54529498179f5f94920a12774bcc294e058a176724"
+    "16a402f91a8646063a9a3a0ab55c0c8c"
+    "2c9c024cbccc423c1c6c6c1c3c42ccbc4c029c2c8c34170600";
+
+std::string from_hex(const std::string& hex) {
+  std::string out;
+  for (size_t i = 0; i < hex.size(); i += 2)
+    out += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  return out;
+}
+
+TEST(Npz, reads_blocks_with_described_and_with_fixed_codes) {
+  TestModel folder;
+  for (const char* block : {kDescribedBlock, kFixedBlock}) {
+    folder.write("a.npz", zip_entry("squares.npy", from_hex(block), 190, 8));
+    auto tensors = read_npz(folder.folder() + "/a.npz");
+    ASSERT_TRUE(tensors.ok()) << tensors.error().text();
+    ASSERT_EQ((*tensors)[0].tensor.count(), 120);
+    for (int64_t i = 0; i < 120; ++i) EXPECT_EQ((*tensors)[0].tensor.get_int(i), i * i % 23);
+  }
+}
+
+TEST(Npz, survives_every_flipped_byte_of_a_deflated_entry) {
+  TestModel folder;
+  for (const char* block : {kDescribedBlock, kFixedBlock}) {
+    const std::string packed = from_hex(block);
+    for (size_t at = 0; at < packed.size(); ++at) {
+      std::string flipped = packed;
+      flipped[at] = static_cast<char>(flipped[at] ^ 0x21);
+      folder.write("b.npz", zip_entry("a.npy", flipped, 190, 8));
+      auto tensors = read_npz(folder.folder() + "/b.npz");
+      EXPECT_TRUE(tensors.ok() || !tensors.error().why.empty());
+    }
+  }
 }
 
 TEST(Npz, refuses_every_truncation_with_a_sentence) {

@@ -4,8 +4,10 @@
 
 namespace rtx::import {
 
-std::optional<std::vector<ir::HostTensor>> fold(const ir::Graph& graph, const ir::Node& node, const std::vector<ir::ValueType>& types) {
-  // The interpreter reads the results' types from the graph: a graph of this node alone, its inputs without their bytes.
+std::optional<std::vector<ir::HostTensor>> fold(const ir::Graph& graph, const ir::Node& node,
+                                                const std::vector<ir::ValueType>& types) {
+  // The interpreter reads the results' types from the graph: a graph of this node alone, its inputs without
+  // their bytes.
   ir::Graph alone;
   ir::Node copy = node;
   copy.outputs.clear();
@@ -21,7 +23,8 @@ std::optional<std::vector<ir::HostTensor>> fold(const ir::Graph& graph, const ir
   }
   for (const auto& type : types) {
     copy.outputs.push_back(static_cast<ir::ValueId>(alone.values.size()));
-    alone.values.push_back({"output_" + std::to_string(alone.values.size()), type.dtype, type.shape, {}, std::nullopt, 0});
+    alone.values.push_back(
+        {"output_" + std::to_string(alone.values.size()), type.dtype, type.shape, {}, std::nullopt, 0});
     alone.outputs.push_back(copy.outputs.back());
   }
   alone.nodes.push_back(copy);
@@ -29,7 +32,8 @@ std::optional<std::vector<ir::HostTensor>> fold(const ir::Graph& graph, const ir
   if (!results.ok() || results->size() < types.size()) return {};
   results->resize(types.size());
   for (size_t i = 0; i < types.size(); ++i)
-    if ((*results)[i].dtype() != types[i].dtype || (*results)[i].extents() != ir::extents(types[i].shape)) return {};
+    if ((*results)[i].dtype() != types[i].dtype || (*results)[i].extents() != ir::extents(types[i].shape))
+      return {};
   return std::move(*results);
 }
 

@@ -8,6 +8,7 @@
 namespace rtx::import {
 
 // Absent where the interpreter refuses.
-std::optional<std::vector<ir::HostTensor>> fold(const ir::Graph& graph, const ir::Node& node, const std::vector<ir::ValueType>& types);
+std::optional<std::vector<ir::HostTensor>> fold(const ir::Graph& graph, const ir::Node& node,
+                                                const std::vector<ir::ValueType>& types);
 
 }  // namespace rtx::import

@@ -87,8 +87,9 @@ void Importer::define(Scope& scope, const std::string& name, ir::ValueId value) 
   if (value >= 0 && !graph.is_input(value)) rename(value, scope.prefix + name);
 }
 
-std::vector<ir::ValueId> Importer::emit(ir::Op op, std::vector<ir::ValueId> inputs, int count, ir::Attributes attributes,
-                                        const std::vector<ir::ValueType>& wanted, const std::string& name) {
+std::vector<ir::ValueId> Importer::emit(ir::Op op, std::vector<ir::ValueId> inputs, int count,
+                                        ir::Attributes attributes, const std::vector<ir::ValueType>& wanted,
+                                        const std::string& name) {
   ir::Node node{op, std::move(inputs), {}, ir::complete(op, std::move(attributes)), name};
   auto inferred = ir::infer(graph, node, wanted);
   if (!inferred.ok()) {
@@ -96,7 +97,8 @@ std::vector<ir::ValueId> Importer::emit(ir::Op op, std::vector<ir::ValueId> inpu
     fail(error.what + (error.why.empty() ? "" : ": " + error.why), error.fix);
   }
   std::vector<ir::ValueType> types = std::move(*inferred);
-  if (static_cast<size_t>(count) > types.size()) fail("operator " + std::string(ir::name(op)) + " has no result " + std::to_string(count - 1));
+  if (static_cast<size_t>(count) > types.size())
+    fail("operator " + std::string(ir::name(op)) + " has no result " + std::to_string(count - 1));
   types.resize(static_cast<size_t>(count));
 
   bool constant = true;
@@ -145,14 +147,16 @@ ir::HostTensor Importer::constant_of(ir::ValueId wanted, const std::string& role
       if (self.graph.value(id).producer == ir::kNoNode)
         fail(role + " depends on the value of input '" + name + "', which is not known at import",
              "give the value of '" + name + "' with the data; its shape alone is not enough");
-      if (depth > kDeepestForcedChain || bytes_of(self.graph, id) > kForcedLimitBytes) fail(role + " depends on '" + name + "', which is too large to compute at import");
+      if (depth > kDeepestForcedChain || bytes_of(self.graph, id) > kForcedLimitBytes)
+        fail(role + " depends on '" + name + "', which is too large to compute at import");
       const ir::Node node = self.graph.node(self.graph.value(id).producer);
       for (ir::ValueId input : node.inputs) {
         if (input == ir::kNoValue || self.graph.is_constant(input)) continue;
         self.graph.value(input).constant = (*this)(input, depth + 1);
       }
       std::vector<ir::ValueType> types;
-      for (ir::ValueId output : node.outputs) types.push_back({self.graph.value(output).dtype, self.graph.value(output).shape});
+      for (ir::ValueId output : node.outputs)
+        types.push_back({self.graph.value(output).dtype, self.graph.value(output).shape});
       auto folded = fold(self.graph, node, types);
       if (!folded) fail(role + " depends on '" + name + "', which cannot be computed at import");
       for (size_t i = 0; i < node.outputs.size(); ++i)
@@ -160,7 +164,8 @@ ir::HostTensor Importer::constant_of(ir::ValueId wanted, const std::string& role
       fail(role + " depends on '" + name + "', which cannot be computed at import");
     }
   };
-  // Temporary constants on the way stay: the nodes that made them are dead code or harmless duplicates of what is folded.
+  // Temporary constants on the way stay: the nodes that made them are dead code or harmless duplicates of
+  // what is folded.
   const size_t before = graph.values.size();
   ir::HostTensor out = Evaluate{*this, role}(wanted, 0);
   for (size_t i = 0; i < before; ++i)
@@ -170,7 +175,8 @@ ir::HostTensor Importer::constant_of(ir::ValueId wanted, const std::string& role
 
 void Importer::note_unsupported(const onnx::NodeProto& node, const Scope& scope, std::string why) {
   const std::string domain = canonical_domain(node.domain());
-  unsupported_.push_back({(domain.empty() ? "" : domain + "::") + node.op_type(), scope.prefix + node_name(node), std::move(why)});
+  unsupported_.push_back({(domain.empty() ? "" : domain + "::") + node.op_type(),
+                          scope.prefix + node_name(node), std::move(why)});
 }
 
 void Importer::poison_outputs(const onnx::NodeProto& node, Scope& scope) {
@@ -179,13 +185,15 @@ void Importer::poison_outputs(const onnx::NodeProto& node, Scope& scope) {
 }
 
 void Importer::call_function(const Function& function, const onnx::NodeProto& node, Scope& scope, int depth) {
-  if (depth > kDeepestNesting) fail("functions call each other more than " + std::to_string(kDeepestNesting) + " deep");
+  if (depth > kDeepestNesting)
+    fail("functions call each other more than " + std::to_string(kDeepestNesting) + " deep");
   const onnx::FunctionProto& proto = *function.proto;
   Scope inner;
   inner.opsets = &function.opsets;
   inner.prefix = scope.prefix + node_name(node) + "/";
   if (node.input_size() > proto.input_size() || node.output_size() > proto.output_size())
-    fail("the call gives " + std::to_string(node.input_size()) + " inputs and takes " + std::to_string(node.output_size()) + " outputs, the function has " +
+    fail("the call gives " + std::to_string(node.input_size()) + " inputs and takes " +
+         std::to_string(node.output_size()) + " outputs, the function has " +
          std::to_string(proto.input_size()) + " and " + std::to_string(proto.output_size()));
   for (int i = 0; i < proto.input_size(); ++i) {
     const bool given = i < node.input_size() && !node.input(i).empty();
@@ -198,7 +206,9 @@ void Importer::call_function(const Function& function, const onnx::NodeProto& no
     if (!attribute.ref_attr_name().empty()) {
       given = nullptr;
       if (scope.call_attributes)
-        if (auto found = scope.call_attributes->find(attribute.ref_attr_name()); found != scope.call_attributes->end()) given = found->second;
+        if (auto found = scope.call_attributes->find(attribute.ref_attr_name());
+            found != scope.call_attributes->end())
+          given = found->second;
     }
     if (given) attributes[attribute.name()] = given;
   }
@@ -212,14 +222,16 @@ void Importer::call_function(const Function& function, const onnx::NodeProto& no
 }
 
 void Importer::walk(const onnx::GraphProto& branch, Scope& scope, int depth) {
-  if (depth > kDeepestNesting) fail("subgraphs are nested more than " + std::to_string(kDeepestNesting) + " deep");
+  if (depth > kDeepestNesting)
+    fail("subgraphs are nested more than " + std::to_string(kDeepestNesting) + " deep");
   for (const auto& tensor : branch.initializer()) scope.initializers[tensor.name()] = &tensor;
   std::vector<std::string> outputs;
   for (const auto& output : branch.output()) outputs.push_back(output.name());
   walk_nodes(branch.node(), outputs, scope, depth);
 }
 
-void Importer::walk_nodes(const Nodes& nodes, const std::vector<std::string>& outputs, Scope& scope, int depth) {
+void Importer::walk_nodes(const Nodes& nodes, const std::vector<std::string>& outputs, Scope& scope,
+                          int depth) {
   const auto sorted = sorted_nodes(nodes, [&](const std::string& name) { return resolvable(scope, name); });
   for (const auto* node : sorted)
     for (const auto& name : node->output())
@@ -229,14 +241,17 @@ void Importer::walk_nodes(const Nodes& nodes, const std::vector<std::string>& ou
 }
 
 void Importer::walk_node(const onnx::NodeProto& node, Scope& scope, int depth) {
-  if (++walked_nodes_ > kMostNodes) fail("the model has more than " + std::to_string(kMostNodes) + " nodes after its functions are written out");
+  if (++walked_nodes_ > kMostNodes)
+    fail("the model has more than " + std::to_string(kMostNodes) +
+         " nodes after its functions are written out");
   try {
     if (const Function* function = functions_.find(node)) return call_function(*function, node, scope, depth);
     const std::string domain = canonical_domain(node.domain());
     const OperatorRow* row = find_operator(domain, node.op_type());
     if (row == nullptr) unsupported("the operator is not covered");
     auto version = scope.opsets->find(domain);
-    if (version == scope.opsets->end() && domain.empty()) fail("the model names no operator set version for the default domain");
+    if (version == scope.opsets->end() && domain.empty())
+      fail("the model names no operator set version for the default domain");
     bool poisoned = false;
     for (const auto& name : names_read(node)) poisoned = lookup(scope, name) == kPoison || poisoned;
     if (poisoned) return poison_outputs(node, scope);
@@ -269,7 +284,8 @@ void Importer::report_unsupported() const {
       error.where.push_back(line + ")");
     }
   }
-  error.why = std::to_string(unsupported_.size()) + (unsupported_.size() == 1 ? " node is" : " nodes are") + " not supported";
+  error.why = std::to_string(unsupported_.size()) + (unsupported_.size() == 1 ? " node is" : " nodes are") +
+              " not supported";
   throw Failure{std::move(error)};
 }
 
@@ -280,10 +296,12 @@ ir::Graph Importer::run() {
   scope.opsets = &file_.opsets;
   for (const auto& tensor : proto.initializer()) {
     if (tensor.name().empty()) fail("an initialiser has no name");
-    if (!scope.initializers.emplace(tensor.name(), &tensor).second) fail("two initialisers are called '" + tensor.name() + "'");
+    if (!scope.initializers.emplace(tensor.name(), &tensor).second)
+      fail("two initialisers are called '" + tensor.name() + "'");
   }
   for (const auto& sparse : proto.sparse_initializer())
-    unsupported_.push_back({"sparse initialiser", sparse.values().name(), "sparse tensors are not covered"}), scope.values[sparse.values().name()] = kPoison;
+    unsupported_.push_back({"sparse initialiser", sparse.values().name(), "sparse tensors are not covered"}),
+        scope.values[sparse.values().name()] = kPoison;
   if (proto.output_size() == 0) fail("the graph has no outputs");
   bind_inputs(scope);
   std::vector<std::string> outputs;
@@ -327,6 +345,8 @@ Result<ir::Graph> import_onnx(const std::string& path, const Options& options) {
   }
 }
 
-bool is_unsupported(const Error& error) { return error.what.compare(0, kUnsupported.size(), kUnsupported) == 0; }
+bool is_unsupported(const Error& error) {
+  return error.what.compare(0, kUnsupported.size(), kUnsupported) == 0;
+}
 
 }  // namespace rtx::import

@@ -1,6 +1,7 @@
 #pragma once
-// The driver: walks the model's nodes in order, gives each to its operator (operators.h), folds what is constant, collects what is
-// unsupported. Function calls and branches of If with a known condition are walked in place, in scopes of their own.
+// The driver: walks the model's nodes in order, gives each to its operator (operators.h), folds what is
+// constant, collects what is unsupported. Function calls and branches of If with a known condition are walked
+// in place, in scopes of their own.
 #include <memory>
 #include <set>
 #include <string>
@@ -14,7 +15,8 @@
 
 namespace rtx::import {
 
-// A value that an unsupported node or an unbound input should have given. What reads it is only checked by name.
+// A value that an unsupported node or an unbound input should have given. What reads it is only checked by
+// name.
 constexpr ir::ValueId kPoison = -2;
 
 struct Scope {
@@ -28,21 +30,27 @@ struct Scope {
 
 class Importer {
  public:
-  Importer(ModelFile file, const Options& options) : file_(std::move(file)), options_(options), functions_(*file_.proto) {}
+  Importer(ModelFile file, const Options& options)
+      : file_(std::move(file)), options_(options), functions_(*file_.proto) {}
   ir::Graph run();
 
   // --- for operators, through Lowering ---
   ir::Graph graph;
-  // Appends a node with `count` results, or constants where everything it reads is constant and the result is small enough.
-  std::vector<ir::ValueId> emit(ir::Op op, std::vector<ir::ValueId> inputs, int count, ir::Attributes attributes,
-                                const std::vector<ir::ValueType>& wanted, const std::string& name);
+  // Appends a node with `count` results, or constants where everything it reads is constant and the result is
+  // small enough.
+  std::vector<ir::ValueId> emit(ir::Op op, std::vector<ir::ValueId> inputs, int count,
+                                ir::Attributes attributes, const std::vector<ir::ValueType>& wanted,
+                                const std::string& name);
   ir::ValueId add_constant(const std::string& base, ir::HostTensor tensor);
   ir::ValueId lookup(Scope& scope, const std::string& name);
   bool resolvable(const Scope& scope, const std::string& name) const;
   void define(Scope& scope, const std::string& name, ir::ValueId value);
-  // The tensor behind a value; computes it now where it was too large to fold. Throws where it depends on a graph input.
+  // The tensor behind a value; computes it now where it was too large to fold. Throws where it depends on a
+  // graph input.
   ir::HostTensor constant_of(ir::ValueId id, const std::string& role);
-  ir::HostTensor tensor(const onnx::TensorProto& proto) { return tensor_of(proto, file_.proto, file_.external.get()); }
+  ir::HostTensor tensor(const onnx::TensorProto& proto) {
+    return tensor_of(proto, file_.proto, file_.external.get());
+  }
   void walk(const onnx::GraphProto& branch, Scope& scope, int depth);
 
  private:

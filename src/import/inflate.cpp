@@ -35,7 +35,8 @@ struct Code {
     std::array<int, 16> next{};
     for (size_t i = 1; i < 15; ++i) next[i + 1] = next[i] + count[i];
     for (size_t i = 0; i < lengths.size(); ++i)
-      if (lengths[i] != 0) symbols[static_cast<size_t>(next[static_cast<size_t>(lengths[i])]++)] = static_cast<int>(i);
+      if (lengths[i] != 0)
+        symbols[static_cast<size_t>(next[static_cast<size_t>(lengths[i])]++)] = static_cast<int>(i);
   }
 
   int read(Bits& bits) const {
@@ -66,7 +67,8 @@ int distance_of(int symbol, Bits& bits) {
   return 1 + ((2 + symbol % 2) << extra) + static_cast<int>(bits.take(extra));
 }
 
-bool coded_block(Bits& bits, const Code& literals, const Code& distances, int64_t plain, std::vector<std::byte>& out) {
+bool coded_block(Bits& bits, const Code& literals, const Code& distances, int64_t plain,
+                 std::vector<std::byte>& out) {
   while (true) {
     const int symbol = literals.read(bits);
     if (symbol < 0 || bits.ended) return false;
@@ -104,7 +106,8 @@ bool described_block(Bits& bits, int64_t plain, std::vector<std::byte>& out) {
   const size_t distance_count = bits.take(5) + 1;
   const size_t code_count = bits.take(4) + 4;
   std::vector<int> code_lengths(19, 0);
-  for (size_t i = 0; i < code_count; ++i) code_lengths[static_cast<size_t>(order[i])] = static_cast<int>(bits.take(3));
+  for (size_t i = 0; i < code_count; ++i)
+    code_lengths[static_cast<size_t>(order[i])] = static_cast<int>(bits.take(3));
   const Code code(code_lengths);
   std::vector<int> lengths;
   while (lengths.size() < literal_count + distance_count) {
@@ -116,7 +119,9 @@ bool described_block(Bits& bits, int64_t plain, std::vector<std::byte>& out) {
     }
     if (symbol == 16 && lengths.empty()) return false;
     const int repeated = symbol == 16 ? lengths.back() : 0;
-    const uint32_t times = symbol == 16 ? 3 + bits.take(2) : symbol == 17 ? 3 + bits.take(3) : 11 + bits.take(7);
+    const uint32_t times = symbol == 16   ? 3 + bits.take(2)
+                           : symbol == 17 ? 3 + bits.take(3)
+                                          : 11 + bits.take(7);
     lengths.insert(lengths.end(), times, repeated);
   }
   if (lengths.size() != literal_count + distance_count) return false;
@@ -140,7 +145,9 @@ bool inflate(const std::byte* packed, int64_t packed_size, int64_t plain, std::v
     last = bits.take(1) != 0;
     const uint32_t kind = bits.take(2);
     if (bits.ended) return false;
-    const bool good = kind == 0 ? stored_block(bits, plain, out) : kind == 1 ? fixed_block(bits, plain, out) : kind == 2 && described_block(bits, plain, out);
+    const bool good = kind == 0   ? stored_block(bits, plain, out)
+                      : kind == 1 ? fixed_block(bits, plain, out)
+                                  : kind == 2 && described_block(bits, plain, out);
     if (!good) return false;
   }
   return static_cast<int64_t>(out.size()) == plain;

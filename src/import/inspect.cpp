@@ -59,8 +59,10 @@ class Flattener {
   explicit Flattener(const onnx::ModelProto& model) : functions_(model) {}
   std::vector<FlatNode> nodes;
 
-  void walk(const Nodes& list, const std::string& prefix, const std::unordered_map<std::string, std::string>& outer, int depth) {
-    if (depth > kDeepestWalk) fail("functions or subgraphs are nested more than " + std::to_string(kDeepestWalk) + " deep");
+  void walk(const Nodes& list, const std::string& prefix,
+            const std::unordered_map<std::string, std::string>& outer, int depth) {
+    if (depth > kDeepestWalk)
+      fail("functions or subgraphs are nested more than " + std::to_string(kDeepestWalk) + " deep");
     std::unordered_map<std::string, std::string> names = outer;
     for (const auto& node : list)
       for (const auto& name : node.output())
@@ -74,19 +76,24 @@ class Flattener {
       const std::string inner = prefix + "\n" + std::to_string(nodes.size()) + "/";
       if (const Function* function = functions_.find(node)) {
         std::unordered_map<std::string, std::string> formal;
-        for (int i = 0; i < function->proto->input_size(); ++i) formal[function->proto->input(i)] = i < node.input_size() ? resolve(node.input(i)) : "";
+        for (int i = 0; i < function->proto->input_size(); ++i)
+          formal[function->proto->input(i)] = i < node.input_size() ? resolve(node.input(i)) : "";
         walk(function->proto->node(), inner, formal, depth + 1);
         for (int i = 0; i < node.output_size() && i < function->proto->output_size(); ++i) {
           const std::string& result = function->proto->output(i);
           auto passed = formal.find(result);
-          nodes.push_back({nullptr, false, {passed == formal.end() ? inner + result : passed->second}, {resolve(node.output(i))}});
+          nodes.push_back({nullptr,
+                           false,
+                           {passed == formal.end() ? inner + result : passed->second},
+                           {resolve(node.output(i))}});
         }
         continue;
       }
       FlatNode flat;
       const std::string domain = canonical_domain(node.domain());
       flat.row = find_operator(domain, node.op_type());
-      flat.reads_shape_only = domain.empty() && (node.op_type() == "Shape" || node.op_type() == "Size" || node.op_type() == "EyeLike");
+      flat.reads_shape_only = domain.empty() && (node.op_type() == "Shape" || node.op_type() == "Size" ||
+                                                 node.op_type() == "EyeLike");
       for (const auto& name : node.input()) flat.inputs.push_back(resolve(name));
       for (const auto& name : node.output()) flat.outputs.push_back(resolve(name));
       for (const auto& attribute : node.attribute()) {
@@ -97,7 +104,10 @@ class Flattener {
         for (const auto& one : attribute.g().node()) own.insert(one.output().begin(), one.output().end());
         for (int i = 0; i < node.output_size() && i < attribute.g().output_size(); ++i) {
           const std::string& result = attribute.g().output(i).name();
-          nodes.push_back({nullptr, false, {own.count(result) ? branch + result : resolve(result)}, {resolve(node.output(i))}});
+          nodes.push_back({nullptr,
+                           false,
+                           {own.count(result) ? branch + result : resolve(result)},
+                           {resolve(node.output(i))}});
         }
       }
       nodes.push_back(std::move(flat));
@@ -156,7 +166,8 @@ ModelInfo info_of(const ModelFile& model) {
   const onnx::GraphProto& graph = model.proto->graph();
   info.ir_version = model.proto->ir_version();
   info.producer = model.proto->producer_name();
-  for (const auto& [domain, version] : model.opsets) info.opsets[domain.empty() ? "ai.onnx" : domain] = version;
+  for (const auto& [domain, version] : model.opsets)
+    info.opsets[domain.empty() ? "ai.onnx" : domain] = version;
   std::unordered_set<std::string> initialised;
   for (const auto& tensor : graph.initializer()) initialised.insert(tensor.name());
   for (const auto& input : graph.input())

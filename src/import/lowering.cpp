@@ -9,13 +9,15 @@ namespace rtx::import {
 int64_t product(const Extents& extents, size_t from, size_t to) {
   int64_t out = 1;
   for (size_t i = from; i < std::min(to, extents.size()); ++i)
-    if (__builtin_mul_overflow(out, extents[i], &out)) fail("a shape has more than 2^63 elements, " + ir::text(extents));
+    if (__builtin_mul_overflow(out, extents[i], &out))
+      fail("a shape has more than 2^63 elements, " + ir::text(extents));
   return out;
 }
 
 Lowering::Lowering(Importer& importer, const onnx::NodeProto& node, Scope& scope, int64_t version, int depth)
     : importer_(importer), node_(node), scope_(scope), version_(version), depth_(depth) {
-  for (const auto& name : node.input()) inputs_.push_back(name.empty() ? ir::kNoValue : importer.lookup(scope, name));
+  for (const auto& name : node.input())
+    inputs_.push_back(name.empty() ? ir::kNoValue : importer.lookup(scope, name));
 }
 
 ValueId Lowering::in(int i) const {
@@ -23,7 +25,9 @@ ValueId Lowering::in(int i) const {
   return inputs_[static_cast<size_t>(i)];
 }
 
-bool Lowering::wants(int output) const { return output < node_.output_size() && !node_.output(output).empty(); }
+bool Lowering::wants(int output) const {
+  return output < node_.output_size() && !node_.output(output).empty();
+}
 
 void Lowering::out(int output, ValueId value) {
   if (wants(output)) importer_.define(scope_, node_.output(output), value);
@@ -79,7 +83,8 @@ ir::HostTensor Lowering::tensor(int i, const std::string& role) { return importe
 
 Extents Lowering::ints(int i, const std::string& role) {
   const ir::HostTensor values = tensor(i, role);
-  if (!ir::is_integer(values.dtype())) fail(role + " is " + std::string(ir::name(values.dtype())) + ", expected integers");
+  if (!ir::is_integer(values.dtype()))
+    fail(role + " is " + std::string(ir::name(values.dtype())) + ", expected integers");
   Extents out;
   for (int64_t n = 0; n < values.count(); ++n) out.push_back(values.get_int(n));
   return out;
@@ -91,7 +96,8 @@ std::optional<Extents> Lowering::ints_of(const std::string& name, int i) {
   return {};
 }
 
-std::vector<ValueId> Lowering::nodes_of(Op op, std::vector<ValueId> inputs, int count, ir::Attributes attributes) {
+std::vector<ValueId> Lowering::nodes_of(Op op, std::vector<ValueId> inputs, int count,
+                                        ir::Attributes attributes) {
   const std::string base = scope_.prefix + node_name(node_);
   return importer_.emit(op, std::move(inputs), count, std::move(attributes), {}, base);
 }
@@ -100,7 +106,9 @@ ValueId Lowering::node_of(Op op, std::vector<ValueId> inputs, ir::Attributes att
   return nodes_of(op, std::move(inputs), 1, std::move(attributes))[0];
 }
 
-ValueId Lowering::constant(ir::HostTensor tensor) { return importer_.add_constant(scope_.prefix + node_name(node_), std::move(tensor)); }
+ValueId Lowering::constant(ir::HostTensor tensor) {
+  return importer_.add_constant(scope_.prefix + node_name(node_), std::move(tensor));
+}
 
 ValueId Lowering::scalar(DType dtype, double value) { return constant(ir::HostTensor::scalar(dtype, value)); }
 
@@ -112,14 +120,17 @@ ValueId Lowering::iota(DType dtype, int64_t count, Extents shape) {
 
 ValueId Lowering::cast(ValueId x, DType to) {
   if (dtype(x) == to) return x;
-  return importer_.emit(Op::cast, {x}, 1, {}, {{to, importer_.graph.value(x).shape}}, scope_.prefix + node_name(node_))[0];
+  return importer_.emit(Op::cast, {x}, 1, {}, {{to, importer_.graph.value(x).shape}},
+                        scope_.prefix + node_name(node_))[0];
 }
 
 ValueId Lowering::reshape(ValueId x, Extents extents) {
   if (shape(x) == extents) return x;
-  if (product(shape(x)) != product(extents)) fail(ir::text(shape(x)) + " cannot take the shape " + ir::text(extents));
+  if (product(shape(x)) != product(extents))
+    fail(ir::text(shape(x)) + " cannot take the shape " + ir::text(extents));
   if (is_constant(x)) return constant(importer_.graph.value(x).constant->reshaped(std::move(extents)));
-  return importer_.emit(Op::reshape, {x}, 1, {}, {{dtype(x), ir::to_shape(extents)}}, scope_.prefix + node_name(node_))[0];
+  return importer_.emit(Op::reshape, {x}, 1, {}, {{dtype(x), ir::to_shape(extents)}},
+                        scope_.prefix + node_name(node_))[0];
 }
 
 ValueId Lowering::transpose(ValueId x, Extents perm) {
@@ -130,7 +141,8 @@ ValueId Lowering::transpose(ValueId x, Extents perm) {
 
 ValueId Lowering::expand(ValueId x, Extents extents) {
   if (shape(x) == extents) return x;
-  return importer_.emit(Op::expand, {x}, 1, {}, {{dtype(x), ir::to_shape(extents)}}, scope_.prefix + node_name(node_))[0];
+  return importer_.emit(Op::expand, {x}, 1, {}, {{dtype(x), ir::to_shape(extents)}},
+                        scope_.prefix + node_name(node_))[0];
 }
 
 ValueId Lowering::slice(ValueId x, Extents starts, Extents steps, Extents lengths) {
@@ -142,8 +154,8 @@ ValueId Lowering::slice(ValueId x, Extents starts, Extents steps, Extents length
     whole = whole && starts[i] == 0 && (steps[i] == 1 || lengths[i] <= 1);
   }
   if (whole) return x;
-  return importer_.emit(Op::slice, {x}, 1, attrs({{"starts", starts}, {"steps", steps}}), {{dtype(x), ir::to_shape(lengths)}},
-                        scope_.prefix + node_name(node_))[0];
+  return importer_.emit(Op::slice, {x}, 1, attrs({{"starts", starts}, {"steps", steps}}),
+                        {{dtype(x), ir::to_shape(lengths)}}, scope_.prefix + node_name(node_))[0];
 }
 
 ValueId Lowering::slice_axis(ValueId x, int64_t axis, int64_t start, int64_t length, int64_t step) {
@@ -162,7 +174,9 @@ ValueId Lowering::concat(std::vector<ValueId> parts, int64_t axis) {
   return node_of(Op::concat, std::move(parts), attrs({{"axis", axis}}));
 }
 
-ValueId Lowering::gather(ValueId x, ValueId indices, int64_t axis) { return node_of(Op::gather, {x, indices}, attrs({{"axis", axis}})); }
+ValueId Lowering::gather(ValueId x, ValueId indices, int64_t axis) {
+  return node_of(Op::gather, {x, indices}, attrs({{"axis", axis}}));
+}
 
 ValueId Lowering::reduce(Op op, ValueId x, Extents axes, bool keepdims) {
   if (axes.empty()) return x;
@@ -175,7 +189,8 @@ ValueId Lowering::matmul(ValueId a, ValueId b, bool trans_a, bool trans_b) {
 
 int64_t Lowering::axis(int64_t axis, int64_t rank) const {
   if (axis < -rank || axis >= rank)
-    fail("axis " + std::to_string(axis) + " is outside [" + std::to_string(-rank) + ", " + std::to_string(rank - 1) + "]");
+    fail("axis " + std::to_string(axis) + " is outside [" + std::to_string(-rank) + ", " +
+         std::to_string(rank - 1) + "]");
   return axis < 0 ? axis + rank : axis;
 }
 
@@ -183,12 +198,15 @@ Extents Lowering::axes(const Extents& given, int64_t rank) const {
   Extents out;
   for (int64_t one : given) out.push_back(axis(one, rank));
   std::sort(out.begin(), out.end());
-  if (std::adjacent_find(out.begin(), out.end()) != out.end()) fail("axes " + ir::text(given) + " name an axis twice");
+  if (std::adjacent_find(out.begin(), out.end()) != out.end())
+    fail("axes " + ir::text(given) + " name an axis twice");
   return out;
 }
 
 void Lowering::need_rank(ValueId x, int64_t wanted, const char* role) const {
-  if (rank(x) != wanted) fail(std::string(role) + " has shape " + ir::text(shape(x)) + ", expected " + std::to_string(wanted) + " dimensions");
+  if (rank(x) != wanted)
+    fail(std::string(role) + " has shape " + ir::text(shape(x)) + ", expected " + std::to_string(wanted) +
+         " dimensions");
 }
 
 }  // namespace rtx::import

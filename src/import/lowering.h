@@ -1,6 +1,6 @@
 #pragma once
-// One ONNX node on its way into the graph: what it says (attributes, inputs) and the words operators build with.
-// Every word throws Failure or Unsupported (failure.h); the driver adds file and node to the message.
+// One ONNX node on its way into the graph: what it says (attributes, inputs) and the words operators build
+// with. Every word throws Failure or Unsupported (failure.h); the driver adds file and node to the message.
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -80,8 +80,8 @@ class Lowering {
   ValueId softmax(ValueId x, int64_t axis) { return node_of(Op::softmax, {x}, attrs({{"axis", axis}})); }
 
   // --- rules ---
-  int64_t axis(int64_t axis, int64_t rank) const;                                  // non-negative; fails outside [-rank, rank)
-  Extents axes(const Extents& axes, int64_t rank) const;                           // sorted, distinct, non-negative
+  int64_t axis(int64_t axis, int64_t rank) const;         // non-negative; fails outside [-rank, rank)
+  Extents axes(const Extents& axes, int64_t rank) const;  // sorted, distinct, non-negative
   void need_rank(ValueId x, int64_t rank, const char* role) const;
 
  private:

@@ -53,11 +53,13 @@ std::map<std::string, int64_t> opsets_of(const OpsetImports& imports) {
   return out;
 }
 
-// The tensor of a TensorProto. `owner` keeps the proto alive: raw data is referred to, not copied. `external` may be null (refused then).
-// Throws Failure or Unsupported (failure.h).
-ir::HostTensor tensor_of(const onnx::TensorProto& proto, const std::shared_ptr<const void>& owner, ExternalFiles* external);
+// The tensor of a TensorProto. `owner` keeps the proto alive: raw data is referred to, not copied. `external`
+// may be null (refused then). Throws Failure or Unsupported (failure.h).
+ir::HostTensor tensor_of(const onnx::TensorProto& proto, const std::shared_ptr<const void>& owner,
+                         ExternalFiles* external);
 
-// What the packaged schema does not know yet and the runtime keeps as unknown bytes: field `number` of a message, length-delimited.
+// What the packaged schema does not know yet and the runtime keeps as unknown bytes: field `number` of a
+// message, length-delimited.
 std::vector<std::string> unknown_fields(const std::string& bytes, uint32_t number);
 
 }  // namespace rtx::import

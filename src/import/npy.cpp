@@ -19,8 +19,9 @@ struct NpyType {
   DType dtype;
 };
 const NpyType kNpyTypes[] = {
-    {"f8", DType::f64}, {"f4", DType::f32}, {"f2", DType::f16}, {"i1", DType::i8},  {"i2", DType::i16}, {"i4", DType::i32},
-    {"i8", DType::i64}, {"u1", DType::u8},  {"u2", DType::u16}, {"u4", DType::u32}, {"u8", DType::u64}, {"b1", DType::boolean},
+    {"f8", DType::f64}, {"f4", DType::f32}, {"f2", DType::f16}, {"i1", DType::i8},
+    {"i2", DType::i16}, {"i4", DType::i32}, {"i8", DType::i64}, {"u1", DType::u8},
+    {"u2", DType::u16}, {"u4", DType::u32}, {"u8", DType::u64}, {"b1", DType::boolean},
 };
 
 std::string descr_of(DType dtype) {
@@ -104,7 +105,8 @@ HostTensor parse_npy(const std::byte* bytes, int64_t size) {
   const int64_t prefix = version == 1 ? 10 : 12;
   if (size < prefix) fail("it is cut off");
   int64_t length = byte_at(8) | byte_at(9) << 8;
-  if (version > 1) length |= static_cast<int64_t>(byte_at(10)) << 16 | static_cast<int64_t>(byte_at(11)) << 24;
+  if (version > 1)
+    length |= static_cast<int64_t>(byte_at(10)) << 16 | static_cast<int64_t>(byte_at(11)) << 24;
   if (length > size - prefix) fail("its header is cut off");
   const std::string_view header(text + prefix, static_cast<size_t>(length));
   const DType dtype = parse_descr(after_key(header, "descr"));
@@ -112,9 +114,12 @@ HostTensor parse_npy(const std::byte* bytes, int64_t size) {
   const bool column_major = after_key(header, "fortran_order").substr(0, 4) == "True";
   int64_t wanted = ir::bytes_of(dtype);
   for (int64_t extent : extents)
-    if (__builtin_mul_overflow(wanted, extent, &wanted)) fail("its shape " + ir::text(extents) + " is impossible");
+    if (__builtin_mul_overflow(wanted, extent, &wanted))
+      fail("its shape " + ir::text(extents) + " is impossible");
   const int64_t found = size - prefix - length;
-  if (found != wanted) fail("its shape " + ir::text(extents) + " needs " + std::to_string(wanted) + " bytes, the file gives " + std::to_string(found));
+  if (found != wanted)
+    fail("its shape " + ir::text(extents) + " needs " + std::to_string(wanted) + " bytes, the file gives " +
+         std::to_string(found));
   HostTensor tensor(dtype, extents);
   if (wanted > 0) std::memcpy(tensor.mutable_bytes(), bytes + prefix + length, static_cast<size_t>(wanted));
   return column_major ? from_column_major(tensor) : tensor;
@@ -142,8 +147,10 @@ std::vector<NamedTensor> parse_npz(const std::byte* bytes, int64_t size) {
     const int64_t name_length = little(bytes + at + 28, 2);
     const int64_t skip = name_length + little(bytes + at + 30, 2) + little(bytes + at + 32, 2);
     const int64_t local = little(bytes + at + 42, 4);
-    if (packed == 0xffffffff || plain == 0xffffffff || local == 0xffffffff) fail("an entry is larger than 4 GiB");
-    if (skip > size - at - 46 || local > size - 30 || little(bytes + local, 4) != 0x04034b50) fail("its directory is damaged");
+    if (packed == 0xffffffff || plain == 0xffffffff || local == 0xffffffff)
+      fail("an entry is larger than 4 GiB");
+    if (skip > size - at - 46 || local > size - 30 || little(bytes + local, 4) != 0x04034b50)
+      fail("its directory is damaged");
     std::string name(reinterpret_cast<const char*>(bytes + at + 46), static_cast<size_t>(name_length));
     const int64_t data = local + 30 + little(bytes + local + 26, 2) + little(bytes + local + 28, 2);
     if (data > size || packed > size - data) fail("entry '" + name + "' is cut off");
@@ -193,7 +200,9 @@ Status write_npy(const std::string& path, const HostTensor& tensor) {
   const char length[2] = {static_cast<char>(header.size() & 255), static_cast<char>(header.size() >> 8)};
   out.write(length, 2);
   out << header;
-  if (tensor.byte_size() > 0) out.write(reinterpret_cast<const char*>(tensor.bytes()), static_cast<std::streamsize>(tensor.byte_size()));
+  if (tensor.byte_size() > 0)
+    out.write(reinterpret_cast<const char*>(tensor.bytes()),
+              static_cast<std::streamsize>(tensor.byte_size()));
   if (!out.flush()) return error_of(ErrorKind::output, "cannot write " + path);
   return success();
 }

@@ -1,8 +1,10 @@
 #pragma once
-// ONNX model file -> canonical ir::Graph (ir/op.h). Everything computable at import is folded; every shape is constant afterwards.
+// ONNX model file -> canonical ir::Graph (ir/op.h). Everything computable at import is folded; every shape is
+// constant afterwards.
 //
-// Errors are the user's (exit 2). A model that is fine but outside what this version covers has an Error::what that starts with
-// kUnsupported and lists every unsupported node at once; anything else is a mistake in the model or in the options.
+// Errors are the user's (exit 2). A model that is fine but outside what this version covers has an
+// Error::what that starts with kUnsupported and lists every unsupported node at once; anything else is a
+// mistake in the model or in the options.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -34,8 +36,8 @@ bool is_unsupported(const Error& error);
 
 struct TensorInfo {
   std::string name;
-  std::string dtype;               // "f32", "bool"; for a type outside ir::DType its ONNX name ("f8e4m3fn", "string")
-  bool ranked = true;              // false: the model gives no shape at all
+  std::string dtype;   // "f32", "bool"; for a type outside ir::DType its ONNX name ("f8e4m3fn", "string")
+  bool ranked = true;  // false: the model gives no shape at all
   std::vector<std::string> shape;  // "128", "batch", "?" for an unnamed dynamic dimension
   std::string text() const;        // "f32[1,batch,?]"
 };
@@ -46,9 +48,10 @@ struct ModelInfo {
   std::string producer;
   std::vector<TensorInfo> inputs;  // without those that an initializer gives a value
   std::vector<TensorInfo> outputs;
-  int64_t node_count = 0;                      // subgraphs and function bodies included
+  int64_t node_count = 0;                       // subgraphs and function bodies included
   std::map<std::string, int64_t> op_histogram;  // "MatMul", "com.microsoft::Attention"
-  // Inputs whose *values* decide shapes or attributes: the caller binds them from data (Options::bound_values).
+  // Inputs whose *values* decide shapes or attributes: the caller binds them from data
+  // (Options::bound_values).
   std::vector<std::string> shape_deciding_inputs;
 };
 

@@ -1,5 +1,6 @@
-// Recorded data of others through import and reference alone: every case of ../shared/onnx-node and ../shared/models whose operators
-// are all in the transformer set must import and agree (tolerances: design section 4). Skipped where ../shared is absent.
+// Recorded data of others through import and reference alone: every case of ../shared/onnx-node and
+// ../shared/models whose operators are all in the transformer set must import and agree (tolerances: design
+// section 4). Skipped where ../shared is absent.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,10 +24,14 @@ using ir::DType;
 const std::set<std::string>& transformer_set() {
   static const std::set<std::string> set = [] {
     std::istringstream words(
-        "Add Reshape MatMul Cast Mul Concat Relu Shape Sub Gather Unsqueeze Slice Div Constant Softmax Transpose Gemm Squeeze ConstantOfShape "
-        "Sigmoid ReduceSum Sqrt Equal Identity Pow ReduceMean Range Where GreaterOrEqual Expand Tanh Clip GatherND Dropout "
-        "com.microsoft::SkipLayerNormalization ReduceMax ScatterND Split Max Min Sum Erf Exp Log Neg Abs Reciprocal Flatten Less LessOrEqual Greater "
-        "Not And Or Xor Mod Size CastLike Trilu ReduceMin LogSoftmax LayerNormalization SimplifiedLayerNormalization RMSNormalization "
+        "Add Reshape MatMul Cast Mul Concat Relu Shape Sub Gather Unsqueeze Slice Div Constant Softmax "
+        "Transpose Gemm Squeeze ConstantOfShape "
+        "Sigmoid ReduceSum Sqrt Equal Identity Pow ReduceMean Range Where GreaterOrEqual Expand Tanh Clip "
+        "GatherND Dropout "
+        "com.microsoft::SkipLayerNormalization ReduceMax ScatterND Split Max Min Sum Erf Exp Log Neg Abs "
+        "Reciprocal Flatten Less LessOrEqual Greater "
+        "Not And Or Xor Mod Size CastLike Trilu ReduceMin LogSoftmax LayerNormalization "
+        "SimplifiedLayerNormalization RMSNormalization "
         "RotaryEmbedding Attention Gelu Swish");
     std::set<std::string> out;
     for (std::string word; words >> word;) out.insert(word);
@@ -62,8 +67,10 @@ std::vector<Case> cases_of(const fs::path& suite) {
     Case one;
     one.name = fields[0] + "/" + fields[1];
     one.folder = suite / fields[0] / fields[1];
-    for (const auto& op : split(fields[column.at("ops")], ',')) one.required = one.required && transformer_set().count(op.substr(0, op.find('*')));
-    if (auto noise = column.find("ort_noise"); noise != column.end()) one.noise = std::strtod(fields[noise->second].c_str(), nullptr);
+    for (const auto& op : split(fields[column.at("ops")], ','))
+      one.required = one.required && transformer_set().count(op.substr(0, op.find('*')));
+    if (auto noise = column.find("ort_noise"); noise != column.end())
+      one.noise = std::strtod(fields[noise->second].c_str(), nullptr);
     out.push_back(one);
   }
   return out;
@@ -71,17 +78,22 @@ std::vector<Case> cases_of(const fs::path& suite) {
 
 double tolerance_of(DType dtype) {
   switch (dtype) {
-    case DType::bf16: return 1.6e-2;
-    case DType::f16: return 2e-3;
-    case DType::f32: return 2e-5;
-    default: return 1e-9;
+    case DType::bf16:
+      return 1.6e-2;
+    case DType::f16:
+      return 2e-3;
+    case DType::f32:
+      return 2e-5;
+    default:
+      return 1e-9;
   }
 }
 
 // Empty: they agree.
 std::string difference(const ir::HostTensor& out, const ir::HostTensor& expected, double tolerance) {
   if (out.dtype() != expected.dtype() || out.extents() != expected.extents()) {
-    return "is " + std::string(ir::name(out.dtype())) + ir::text(out.extents()) + ", expected " + std::string(ir::name(expected.dtype())) + ir::text(expected.extents());
+    return "is " + std::string(ir::name(out.dtype())) + ir::text(out.extents()) + ", expected " +
+           std::string(ir::name(expected.dtype())) + ir::text(expected.extents());
   }
   double largest = 0;
   for (int64_t i = 0; i < expected.count(); ++i) {
@@ -92,11 +104,14 @@ std::string difference(const ir::HostTensor& out, const ir::HostTensor& expected
     const double a = out.get_double(i);
     const double b = expected.get_double(i);
     const bool exact = !ir::is_floating(expected.dtype()) || std::isinf(b) || std::isinf(a);
-    const bool good = std::isnan(b) ? std::isnan(a) : exact ? a == b : std::abs(a - b) <= tolerance * largest + 1e-30;
+    const bool good = std::isnan(b) ? std::isnan(a)
+                      : exact       ? a == b
+                                    : std::abs(a - b) <= tolerance * largest + 1e-30;
     if (!good) {
       std::ostringstream text;
       text.precision(9);
-      text << "differs at element " << i << " of " << ir::text(expected.extents()) << ": " << a << ", expected " << b << " (largest " << largest << ")";
+      text << "differs at element " << i << " of " << ir::text(expected.extents()) << ": " << a
+           << ", expected " << b << " (largest " << largest << ")";
       return text.str();
     }
   }
@@ -109,13 +124,15 @@ struct Outcome {
 };
 
 bool mentions_small_type(const std::string& text) {
-  for (const char* type : {"f8e", "f4e", "casts to u4", "casts to i4", "casts to u2", "casts to i2", "type is u4", "type is i4", "type is u2", "type is i2",
-                           "type u4", "type i4", "type u2", "type i2", "string"})
+  for (const char* type :
+       {"f8e", "f4e", "casts to u4", "casts to i4", "casts to u2", "casts to i2", "type is u4", "type is i4",
+        "type is u2", "type is i2", "type u4", "type i4", "type u2", "type i2", "string"})
     if (text.find(type) != std::string::npos) return true;
   return false;
 }
 
-std::string disagreement(const ir::Graph& graph, const std::vector<ir::HostTensor>& inputs, const fs::path& data, double tolerance, bool round_each_op) {
+std::string disagreement(const ir::Graph& graph, const std::vector<ir::HostTensor>& inputs,
+                         const fs::path& data, double tolerance, bool round_each_op) {
   reference::Options rounding;
   rounding.round_each_op = round_each_op;
   auto results = reference::run(graph, inputs, rounding);
@@ -136,7 +153,9 @@ Outcome run_data_set(const Case& one, const ModelInfo& info, const fs::path& dat
   for (size_t i = 0; i < info.inputs.size(); ++i) {
     const TensorInfo& input = info.inputs[i];
     auto tensor = read_tensor_proto((data / ("input_" + std::to_string(i) + ".pb")).string());
-    if (!tensor.ok()) return {mentions_small_type(tensor.error().why) ? Outcome::Kind::unsupported : Outcome::Kind::failed, tensor.error().text()};
+    if (!tensor.ok())
+      return {mentions_small_type(tensor.error().why) ? Outcome::Kind::unsupported : Outcome::Kind::failed,
+              tensor.error().text()};
     options.shapes[input.name] = tensor->tensor.extents();
     const auto& deciding = info.shape_deciding_inputs;
     if (std::find(deciding.begin(), deciding.end(), input.name) != deciding.end())
@@ -145,12 +164,15 @@ Outcome run_data_set(const Case& one, const ModelInfo& info, const fs::path& dat
       inputs.push_back(tensor->tensor);
   }
   auto graph = import_onnx(model, options);
-  if (!graph.ok()) return {is_unsupported(graph.error()) ? Outcome::Kind::unsupported : Outcome::Kind::failed, graph.error().text()};
+  if (!graph.ok())
+    return {is_unsupported(graph.error()) ? Outcome::Kind::unsupported : Outcome::Kind::failed,
+            graph.error().text()};
   double tolerance = 0;
   for (const auto& value : graph->values)
     if (ir::is_floating(value.dtype)) tolerance = std::max(tolerance, tolerance_of(value.dtype));
   tolerance = std::max(tolerance, 2 * one.noise);
-  // Recorders rounded after every node, or (16-bit types on a CPU) only at the end: agreement with either will do.
+  // Recorders rounded after every node, or (16-bit types on a CPU) only at the end: agreement with either
+  // will do.
   std::string found = disagreement(*graph, inputs, data, tolerance, true);
   if (!found.empty() && disagreement(*graph, inputs, data, tolerance, false).empty()) found.clear();
   return {found.empty() ? Outcome::Kind::passed : Outcome::Kind::failed, found};
@@ -182,11 +204,13 @@ void run_suite(const std::string& name) {
     if (outcome.kind == Outcome::Kind::failed) {
       ++failed;
       ADD_FAILURE() << one.name << (one.required ? "" : " (beyond the set)") << ": " << outcome.text;
-    } else if (outcome.kind == Outcome::Kind::unsupported && one.required && !mentions_small_type(outcome.text)) {
+    } else if (outcome.kind == Outcome::Kind::unsupported && one.required &&
+               !mentions_small_type(outcome.text)) {
       ADD_FAILURE() << one.name << ": its operators are all in the transformer set, yet: " << outcome.text;
     }
   }
-  std::cout << name << ": " << passed << " passed, " << failed << " failed, " << unsupported << " unsupported; " << required << " in the set\n";
+  std::cout << name << ": " << passed << " passed, " << failed << " failed, " << unsupported
+            << " unsupported; " << required << " in the set\n";
 }
 
 TEST(OnnxSuites, node_cases_agree_with_their_recorded_data) { run_suite("onnx-node"); }

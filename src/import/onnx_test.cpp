@@ -4,7 +4,9 @@
 namespace rtx::import {
 namespace {
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 TEST(Import, keeps_names_and_types_of_inputs_and_outputs) {
   TestModel model;
@@ -247,7 +249,11 @@ TEST(Import, reads_external_data_without_leaving_the_folder) {
 
 TEST(Import, names_the_inputs_whose_values_decide_shapes) {
   TestModel model;
-  model.input("x", {"6"}).input("rows", {}, onnx::TensorProto::INT64).input("other", {"3"}).output("y").output("z");
+  model.input("x", {"6"})
+      .input("rows", {}, onnx::TensorProto::INT64)
+      .input("other", {"3"})
+      .output("y")
+      .output("z");
   model.ints("axis0", {1}, {0});
   model.ints("rest", {1}, {-1});
   model.node("Unsqueeze", {"rows", "axis0"}, {"rows1"});

@@ -34,7 +34,8 @@ class TestModel {
   std::string path() const { return folder_ + "/model.onnx"; }
 
   // Dimensions as text: a number, a symbol, or "?" for an unnamed dynamic one.
-  TestModel& input(const std::string& name, const std::vector<std::string>& dims, int type = onnx::TensorProto::FLOAT) {
+  TestModel& input(const std::string& name, const std::vector<std::string>& dims,
+                   int type = onnx::TensorProto::FLOAT) {
     auto* value = graph().add_input();
     value->set_name(name);
     auto* tensor = value->mutable_type()->mutable_tensor_type();
@@ -54,7 +55,8 @@ class TestModel {
     graph().add_output()->set_name(name);
     return *this;
   }
-  onnx::NodeProto& node(const std::string& op, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
+  onnx::NodeProto& node(const std::string& op, const std::vector<std::string>& inputs,
+                        const std::vector<std::string>& outputs) {
     auto* node = graph().add_node();
     node->set_op_type(op);
     for (const auto& name : inputs) node->add_input(name);
@@ -73,7 +75,8 @@ class TestModel {
     attribute->set_type(onnx::AttributeProto::INTS);
     for (int64_t value : values) attribute->add_ints(value);
   }
-  onnx::TensorProto& ints(const std::string& name, const std::vector<int64_t>& dims, const std::vector<int64_t>& values) {
+  onnx::TensorProto& ints(const std::string& name, const std::vector<int64_t>& dims,
+                          const std::vector<int64_t>& values) {
     auto* tensor = graph().add_initializer();
     tensor->set_name(name);
     tensor->set_data_type(onnx::TensorProto::INT64);
@@ -81,7 +84,8 @@ class TestModel {
     for (int64_t value : values) tensor->add_int64_data(value);
     return *tensor;
   }
-  onnx::TensorProto& floats(const std::string& name, const std::vector<int64_t>& dims, const std::vector<float>& values) {
+  onnx::TensorProto& floats(const std::string& name, const std::vector<int64_t>& dims,
+                            const std::vector<float>& values) {
     auto* tensor = graph().add_initializer();
     tensor->set_name(name);
     tensor->set_data_type(onnx::TensorProto::FLOAT);
@@ -89,7 +93,9 @@ class TestModel {
     for (float value : values) tensor->add_float_data(value);
     return *tensor;
   }
-  void write(const std::string& name, const std::string& bytes) const { std::ofstream(folder_ + "/" + name, std::ios::binary) << bytes; }
+  void write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(folder_ + "/" + name, std::ios::binary) << bytes;
+  }
   void save() const { write("model.onnx", proto.SerializeAsString()); }
   Result<ir::Graph> import(const Options& options = {}) const {
     save();

@@ -1,5 +1,5 @@
-// ONNX Attention: brought to four dimensions, cache joined, mask completed, then one attention node. What the node cannot say
-// (a causal frontier that differs per batch, the scores as a result) is written out.
+// ONNX Attention: brought to four dimensions, cache joined, mask completed, then one attention node. What the
+// node cannot say (a causal frontier that differs per batch, the scores as a result) is written out.
 #include <cmath>
 #include <limits>
 
@@ -12,18 +12,19 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Attention {
   ValueId q = ir::kNoValue, k = ir::kNoValue, v = ir::kNoValue;  // [B,H,S,D]
-  ValueId mask = ir::kNoValue;           // bool or the type of q
-  ValueId valid_length = ir::kNoValue;   // i64 [B]
+  ValueId mask = ir::kNoValue;                                   // bool or the type of q
+  ValueId valid_length = ir::kNoValue;                           // i64 [B]
   double scale = 1, softcap = 0;
   bool causal = false;
-  int64_t past = 0;                      // keys before the first query
+  int64_t past = 0;  // keys before the first query
   int64_t window_left = -1, window_right = -1;
 };
 
 // [B,S,H*D] -> [B,H,S,D]
 ValueId split_heads(Lowering& l, ValueId x, int64_t heads, const char* role) {
   const Extents n = l.shape(x);
-  if (heads <= 0 || n[2] % heads != 0) fail(std::to_string(heads) + " heads do not divide the hidden size of " + role + " " + ir::text(n));
+  if (heads <= 0 || n[2] % heads != 0)
+    fail(std::to_string(heads) + " heads do not divide the hidden size of " + role + " " + ir::text(n));
   return l.transpose(l.reshape(x, {n[0], n[1], heads, n[2] / heads}), {0, 2, 1, 3});
 }
 
@@ -39,7 +40,8 @@ ValueId joined_cache(Lowering& l, int past_input, ValueId fresh) {
 ValueId completed_mask(Lowering& l, ValueId mask, const Attention& a) {
   const int64_t keys = l.shape(a.k)[2];
   if (l.rank(mask) == 0) mask = l.reshape(mask, {1});
-  if (l.rank(mask) > 4) fail("the mask has shape " + ir::text(l.shape(mask)) + ", expected at most four dimensions");
+  if (l.rank(mask) > 4)
+    fail("the mask has shape " + ir::text(l.shape(mask)) + ", expected at most four dimensions");
   const bool boolean = l.dtype(mask) == DType::boolean;
   if (!boolean) mask = l.cast(mask, l.dtype(a.q));
   Extents rest = l.shape(mask);
@@ -56,19 +58,26 @@ ValueId narrowed(Lowering& l, ValueId mask, ValueId allowed, DType dtype) {
   return l.where(allowed, mask, l.scalar(dtype, -kInfinity));
 }
 
-// Which keys j a query i may see by causality and windows, counted from the first key of the query block: p = i + offset,
-// j <= p, p - left <= j <= p + right. `offset` is a number, or differs per batch with the valid length. Absent: all.
+// Which keys j a query i may see by causality and windows, counted from the first key of the query block: p =
+// i + offset, j <= p, p - left <= j <= p + right. `offset` is a number, or differs per batch with the valid
+// length. Absent: all.
 ValueId positions_allowed(Lowering& l, const Attention& a, bool per_batch) {
   const int64_t queries = l.shape(a.q)[2];
   const int64_t keys = l.shape(a.k)[2];
   if (!a.causal && a.window_left < 0 && a.window_right < 0) return ir::kNoValue;
-  const auto number = [&](int64_t value) { return l.constant(ir::HostTensor::from_ints({value}).reshaped({})); };
+  const auto number = [&](int64_t value) {
+    return l.constant(ir::HostTensor::from_ints({value}).reshaped({}));
+  };
   const ValueId i = l.iota(DType::i64, queries, {queries, 1});
   const ValueId j = l.iota(DType::i64, keys, {1, keys});
-  const ValueId offset = per_batch ? l.binary(Op::sub, l.reshape(a.valid_length, {l.shape(a.q)[0], 1, 1, 1}), number(queries)) : number(a.past);
+  const ValueId offset =
+      per_batch ? l.binary(Op::sub, l.reshape(a.valid_length, {l.shape(a.q)[0], 1, 1, 1}), number(queries))
+                : number(a.past);
   const ValueId p = l.binary(Op::add, i, offset);
   ValueId allowed = ir::kNoValue;
-  const auto also = [&](ValueId one) { allowed = allowed == ir::kNoValue ? one : l.binary(Op::logical_and, allowed, one); };
+  const auto also = [&](ValueId one) {
+    allowed = allowed == ir::kNoValue ? one : l.binary(Op::logical_and, allowed, one);
+  };
   if (a.causal) also(l.binary(Op::less_equal, j, p));
   if (a.window_left >= 0) also(l.binary(Op::less_equal, p, l.binary(Op::add, j, number(a.window_left))));
   if (a.window_right >= 0) also(l.binary(Op::less_equal, j, l.binary(Op::add, p, number(a.window_right))));
@@ -78,10 +87,13 @@ ValueId positions_allowed(Lowering& l, const Attention& a, bool per_batch) {
 ValueId repeated_heads(Lowering& l, ValueId x, int64_t heads) {
   const Extents n = l.shape(x);
   if (n[1] == heads) return x;
-  return l.reshape(l.expand(l.reshape(x, {n[0], n[1], 1, n[2], n[3]}), {n[0], n[1], heads / n[1], n[2], n[3]}), {n[0], heads, n[2], n[3]});
+  return l.reshape(
+      l.expand(l.reshape(x, {n[0], n[1], 1, n[2], n[3]}), {n[0], n[1], heads / n[1], n[2], n[3]}),
+      {n[0], heads, n[2], n[3]});
 }
 
-// The scores as a result of their own. mode: 0 products, 1 after softcap, 2 with the mask, 3 after softmax (an empty row gives 0).
+// The scores as a result of their own. mode: 0 products, 1 after softcap, 2 with the mask, 3 after softmax
+// (an empty row gives 0).
 ValueId scores(Lowering& l, const Attention& a, int64_t mode, int64_t softmax_precision) {
   const DType dtype = l.dtype(a.q);
   const Extents qn = l.shape(a.q);
@@ -96,12 +108,15 @@ ValueId scores(Lowering& l, const Attention& a, int64_t mode, int64_t softmax_pr
   const int64_t keys = l.shape(k)[2];
   ValueId allowed = positions_allowed(l, a, a.valid_length != ir::kNoValue && a.past == 0);
   if (a.valid_length != ir::kNoValue) {
-    const ValueId valid = l.binary(Op::less, l.iota(DType::i64, keys, {1, 1, 1, keys}), l.reshape(a.valid_length, {qn[0], 1, 1, 1}));
+    const ValueId valid = l.binary(Op::less, l.iota(DType::i64, keys, {1, 1, 1, keys}),
+                                   l.reshape(a.valid_length, {qn[0], 1, 1, 1}));
     allowed = allowed == ir::kNoValue ? valid : l.binary(Op::logical_and, allowed, valid);
   }
   ValueId bias = a.mask;
-  if (bias != ir::kNoValue && l.dtype(bias) == DType::boolean) bias = l.where(bias, l.scalar(dtype, 0), l.scalar(dtype, -kInfinity));
-  if (allowed != ir::kNoValue) bias = l.where(allowed, bias == ir::kNoValue ? l.scalar(dtype, 0) : bias, l.scalar(dtype, -kInfinity));
+  if (bias != ir::kNoValue && l.dtype(bias) == DType::boolean)
+    bias = l.where(bias, l.scalar(dtype, 0), l.scalar(dtype, -kInfinity));
+  if (allowed != ir::kNoValue)
+    bias = l.where(allowed, bias == ir::kNoValue ? l.scalar(dtype, 0) : bias, l.scalar(dtype, -kInfinity));
   if (bias != ir::kNoValue) s = l.binary(Op::add, s, bias);
   if (mode == 2) return s;
   DType precision = dtype;
@@ -124,8 +139,13 @@ ValueId attention_node(Lowering& l, Attention a) {
   if (a.mask != ir::kNoValue || a.valid_length != ir::kNoValue) inputs.push_back(a.mask);
   if (a.valid_length != ir::kNoValue) inputs.push_back(a.valid_length);
   return l.node_of(Op::attention, inputs,
-                   attrs({{"scale", a.scale}, {"softcap", a.softcap}, {"causal", int64_t{a.causal}}, {"causal_offset", a.causal ? a.past : 0},
-                          {"window_left", int64_t{-1}}, {"window_right", int64_t{-1}}, {"empty_row_nan", int64_t{0}}}));
+                   attrs({{"scale", a.scale},
+                          {"softcap", a.softcap},
+                          {"causal", int64_t{a.causal}},
+                          {"causal_offset", a.causal ? a.past : 0},
+                          {"window_left", int64_t{-1}},
+                          {"window_right", int64_t{-1}},
+                          {"empty_row_nan", int64_t{0}}}));
 }
 
 void attention_operator(Lowering& l) {
@@ -135,7 +155,8 @@ void attention_operator(Lowering& l) {
   a.v = l.in(2);
   const int64_t rank = l.rank(a.q);
   if ((rank != 3 && rank != 4) || l.rank(a.k) != rank || l.rank(a.v) != rank)
-    fail("Q " + ir::text(l.shape(a.q)) + ", K " + ir::text(l.shape(a.k)) + " and V " + ir::text(l.shape(a.v)) + " must all have three or all have four dimensions");
+    fail("Q " + ir::text(l.shape(a.q)) + ", K " + ir::text(l.shape(a.k)) + " and V " +
+         ir::text(l.shape(a.v)) + " must all have three or all have four dimensions");
   if (l.has(4) != l.has(5)) fail("past_key and past_value come together");
   const DType dtype = l.dtype(a.q);
   if (rank == 3) {
@@ -154,7 +175,9 @@ void attention_operator(Lowering& l) {
   a.v = l.cast(a.v, dtype);
   const int64_t query_heads = l.shape(a.q)[1];
   const int64_t key_heads = l.shape(a.k)[1];
-  if (key_heads == 0 || query_heads % key_heads != 0) fail(std::to_string(query_heads) + " query heads are not a multiple of " + std::to_string(key_heads) + " key heads");
+  if (key_heads == 0 || query_heads % key_heads != 0)
+    fail(std::to_string(query_heads) + " query heads are not a multiple of " + std::to_string(key_heads) +
+         " key heads");
   a.scale = l.attribute("scale") ? l.real("scale", 1) : 1.0 / std::sqrt(static_cast<double>(l.shape(a.q)[3]));
   a.softcap = l.real("softcap", 0);
   a.causal = l.integer("is_causal", 0) != 0;
@@ -164,7 +187,8 @@ void attention_operator(Lowering& l) {
   }
   if (l.has(3)) a.mask = completed_mask(l, l.in(3), a);
   if (l.has(6)) a.valid_length = l.reshape(l.cast(l.in(6), DType::i64), {l.shape(a.q)[0]});
-  if (l.wants(3)) l.out(3, scores(l, a, l.integer("qk_matmul_output_mode", 0), l.integer("softmax_precision", 0)));
+  if (l.wants(3))
+    l.out(3, scores(l, a, l.integer("qk_matmul_output_mode", 0), l.integer("softmax_precision", 0)));
   if (!l.wants(0)) return;
   ValueId y = attention_node(l, a);
   if (rank == 3) {
@@ -176,8 +200,6 @@ void attention_operator(Lowering& l) {
 
 }  // namespace
 
-OperatorRows attention_operators() {
-  return {{"Attention", attention_operator}};
-}
+OperatorRows attention_operators() { return {{"Attention", attention_operator}}; }
 
 }  // namespace rtx::import

@@ -16,11 +16,14 @@ void constant_operator(Lowering& l) {
   if (l.attribute("value_float")) return l.out(0, l.scalar(DType::f32, l.real("value_float", 0)));
   if (const auto* value = l.attribute("value_floats")) {
     ir::HostTensor tensor(DType::f32, {value->floats_size()});
-    for (int i = 0; i < value->floats_size(); ++i) tensor.set_double(i, static_cast<double>(value->floats(i)));
+    for (int i = 0; i < value->floats_size(); ++i)
+      tensor.set_double(i, static_cast<double>(value->floats(i)));
     return l.out(0, l.constant(std::move(tensor)));
   }
-  if (l.attribute("value_int")) return l.out(0, l.constant(ir::HostTensor::from_ints({l.integer("value_int", 0)}).reshaped({})));
-  if (const auto value = l.integers("value_ints")) return l.out(0, l.constant(ir::HostTensor::from_ints(*value)));
+  if (l.attribute("value_int"))
+    return l.out(0, l.constant(ir::HostTensor::from_ints({l.integer("value_int", 0)}).reshaped({})));
+  if (const auto value = l.integers("value_ints"))
+    return l.out(0, l.constant(ir::HostTensor::from_ints(*value)));
   for (const char* name : {"value_string", "value_strings", "sparse_value"})
     if (l.attribute(name)) unsupported(std::string("its value is given as ") + name);
   fail("it holds no value");
@@ -35,7 +38,9 @@ void shape_operator(Lowering& l) {
   l.out(0, l.constant(ir::HostTensor::from_ints(Extents(extents.begin() + start, extents.begin() + end))));
 }
 
-void size_operator(Lowering& l) { l.out(0, l.constant(ir::HostTensor::from_ints({product(l.shape(l.in(0)))}).reshaped({}))); }
+void size_operator(Lowering& l) {
+  l.out(0, l.constant(ir::HostTensor::from_ints({product(l.shape(l.in(0)))}).reshaped({})));
+}
 
 void constant_of_shape_operator(Lowering& l) {
   const Extents extents = l.ints(0, "shape");
@@ -44,7 +49,8 @@ void constant_of_shape_operator(Lowering& l) {
   ir::HostTensor value = ir::HostTensor::scalar(DType::f32, 0);
   if (const auto* given = l.attribute("value")) {
     value = l.importer().tensor(given->t());
-    if (value.count() != 1) fail("its value has " + std::to_string(value.count()) + " elements, expected one");
+    if (value.count() != 1)
+      fail("its value has " + std::to_string(value.count()) + " elements, expected one");
     value = value.reshaped({});
   }
   l.out(0, l.expand(l.constant(std::move(value)), extents));
@@ -55,18 +61,23 @@ void range_operator(Lowering& l) {
   const ir::HostTensor start = l.tensor(0, "start");
   const ir::HostTensor limit = l.tensor(1, "limit");
   const ir::HostTensor delta = l.tensor(2, "delta");
-  if (start.count() != 1 || limit.count() != 1 || delta.count() != 1) fail("start, limit and delta are scalars");
-  if (start.dtype() != limit.dtype() || start.dtype() != delta.dtype()) fail("start, limit and delta have different element types");
+  if (start.count() != 1 || limit.count() != 1 || delta.count() != 1)
+    fail("start, limit and delta are scalars");
+  if (start.dtype() != limit.dtype() || start.dtype() != delta.dtype())
+    fail("start, limit and delta have different element types");
   double count = 0;
   if (ir::is_integer(start.dtype())) {
     const __int128 span = static_cast<__int128>(limit.get_int(0)) - start.get_int(0);
     const __int128 step = delta.get_int(0);
     if (step == 0) fail("delta is 0");
-    count = span == 0 || (span > 0) != (step > 0) ? 0 : static_cast<double>((span + step + (step > 0 ? -1 : 1)) / step);
+    count = span == 0 || (span > 0) != (step > 0)
+                ? 0
+                : static_cast<double>((span + step + (step > 0 ? -1 : 1)) / step);
   } else {
     count = std::ceil((limit.get_double(0) - start.get_double(0)) / delta.get_double(0));
   }
-  if (!(count <= kMost)) fail("it counts more than " + std::to_string(static_cast<int64_t>(kMost)) + " steps");
+  if (!(count <= kMost))
+    fail("it counts more than " + std::to_string(static_cast<int64_t>(kMost)) + " steps");
   ir::HostTensor out(start.dtype(), {static_cast<int64_t>(std::max(count, 0.0))});
   for (int64_t i = 0; i < out.count(); ++i) {
     if (ir::is_integer(start.dtype()))
@@ -91,7 +102,8 @@ void eye_like_operator(Lowering& l) {
   l.out(0, l.constant(std::move(out)));
 }
 
-// Positions of what is not zero, one column each: only of a value known at import, since its shape depends on the data.
+// Positions of what is not zero, one column each: only of a value known at import, since its shape depends on
+// the data.
 void non_zero_operator(Lowering& l) {
   const ir::HostTensor x = l.tensor(0, "the input");
   const Extents strides = ir::row_major_strides(x.extents());
@@ -102,15 +114,18 @@ void non_zero_operator(Lowering& l) {
   ir::HostTensor out(DType::i64, {static_cast<int64_t>(x.extents().size()), columns});
   for (size_t axis = 0; axis < x.extents().size(); ++axis)
     for (int64_t i = 0; i < columns; ++i)
-      out.set_int(static_cast<int64_t>(axis) * columns + i, found[static_cast<size_t>(i)] / strides[axis] % x.extents()[axis]);
+      out.set_int(static_cast<int64_t>(axis) * columns + i,
+                  found[static_cast<size_t>(i)] / strides[axis] % x.extents()[axis]);
   l.out(0, l.constant(std::move(out)));
 }
 
-// The branch that the condition picks stands in for the node; without a known condition there is no static graph.
+// The branch that the condition picks stands in for the node; without a known condition there is no static
+// graph.
 void if_operator(Lowering& l) {
   if (!l.is_constant(l.in(0))) unsupported("its condition is computed at run time");
   const ir::HostTensor condition = l.tensor(0, "the condition");
-  if (condition.count() != 1) fail("the condition has " + std::to_string(condition.count()) + " elements, expected one");
+  if (condition.count() != 1)
+    fail("the condition has " + std::to_string(condition.count()) + " elements, expected one");
   const char* name = condition.get_int(0) != 0 ? "then_branch" : "else_branch";
   const auto* branch = l.attribute(name);
   if (branch == nullptr || !branch->has_g()) fail(std::string("attribute ") + name + " is missing");

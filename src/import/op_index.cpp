@@ -39,13 +39,16 @@ void trilu_operator(Lowering& l) {
 // One row of indices against 0, 1, ... along a new axis.
 void one_hot_operator(Lowering& l) {
   const ir::HostTensor depth_tensor = l.tensor(1, "depth");
-  if (depth_tensor.count() != 1) fail("depth has " + std::to_string(depth_tensor.count()) + " elements, expected one");
+  if (depth_tensor.count() != 1)
+    fail("depth has " + std::to_string(depth_tensor.count()) + " elements, expected one");
   const auto depth = static_cast<int64_t>(depth_tensor.get_double(0));
   if (depth < 0 || depth > (int64_t{1} << 24)) fail("depth is " + std::to_string(depth));
   const int64_t rank = l.rank(l.in(0)) + 1;
   const auto axis = static_cast<size_t>(l.axis(l.integer("axis", -1), rank));
   const ValueId indices = l.cast(l.in(0), DType::i64);
-  const ValueId wrapped = l.where(l.binary(Op::less, indices, l.scalar(DType::i64, 0)), l.binary(Op::add, indices, l.scalar(DType::i64, static_cast<double>(depth))), indices);
+  const ValueId wrapped =
+      l.where(l.binary(Op::less, indices, l.scalar(DType::i64, 0)),
+              l.binary(Op::add, indices, l.scalar(DType::i64, static_cast<double>(depth))), indices);
   Extents column = l.shape(indices);
   column.insert(column.begin() + static_cast<int64_t>(axis), 1);
   Extents row(static_cast<size_t>(rank), 1);
@@ -60,10 +63,8 @@ void one_hot_operator(Lowering& l) {
 
 OperatorRows index_operators() {
   return {
-      {"Gather", gather_operator},
-      {"GatherND", gather_nd_operator},
-      {"ScatterND", scatter_nd_operator},
-      {"Trilu", trilu_operator, 1u << 1},
+      {"Gather", gather_operator},           {"GatherND", gather_nd_operator},
+      {"ScatterND", scatter_nd_operator},    {"Trilu", trilu_operator, 1u << 1},
       {"OneHot", one_hot_operator, 1u << 1},
   };
 }

@@ -4,7 +4,8 @@
 namespace rtx::import {
 namespace {
 
-// numpy's rule: a vector on the left is a row, on the right a column, and its dimension is gone from the result.
+// numpy's rule: a vector on the left is a row, on the right a column, and its dimension is gone from the
+// result.
 ValueId numpy_matmul(Lowering& l, ValueId a, ValueId b) {
   if (l.rank(a) == 0 || l.rank(b) == 0) fail("an operand is a scalar");
   const bool row = l.rank(a) == 1;
@@ -20,7 +21,9 @@ ValueId numpy_matmul(Lowering& l, ValueId a, ValueId b) {
 
 void matmul_operator(Lowering& l) { l.out(0, numpy_matmul(l, l.in(0), l.in(1))); }
 
-ValueId scaled(Lowering& l, ValueId x, double factor) { return factor == 1 ? x : l.binary(Op::mul, x, l.scalar_like(x, factor)); }
+ValueId scaled(Lowering& l, ValueId x, double factor) {
+  return factor == 1 ? x : l.binary(Op::mul, x, l.scalar_like(x, factor));
+}
 
 // alpha * A' * B' + beta * C; beta = 0 does not read C.
 void gemm_operator(Lowering& l) {
@@ -28,12 +31,14 @@ void gemm_operator(Lowering& l) {
   const ValueId b = l.in(1);
   l.need_rank(a, 2, "A");
   l.need_rank(b, 2, "B");
-  ValueId y = scaled(l, l.matmul(a, b, l.integer("transA", 0) != 0, l.integer("transB", 0) != 0), l.real("alpha", 1));
+  ValueId y =
+      scaled(l, l.matmul(a, b, l.integer("transA", 0) != 0, l.integer("transB", 0) != 0), l.real("alpha", 1));
   const double beta = l.real("beta", 1);
   if (l.has(2) && beta != 0) {
     const Extents extents = l.shape(y);
     y = l.binary(Op::add, y, scaled(l, l.in(2), beta));
-    if (l.shape(y) != extents) fail("C " + ir::text(l.shape(l.in(2))) + " does not broadcast to " + ir::text(extents));
+    if (l.shape(y) != extents)
+      fail("C " + ir::text(l.shape(l.in(2))) + " does not broadcast to " + ir::text(extents));
   }
   l.out(0, y);
 }
@@ -54,14 +59,15 @@ void fused_matmul_operator(Lowering& l) {
   const ValueId b = operand(1, "transBatchB");
   const bool trans_a = l.integer("transA", 0) != 0 && l.rank(a) > 1;
   const bool trans_b = l.integer("transB", 0) != 0 && l.rank(b) > 1;
-  const ValueId y = l.rank(a) < 2 || l.rank(b) < 2 ? numpy_matmul(l, trans_a ? l.transpose(a, {1, 0}) : a, trans_b ? l.transpose(b, {1, 0}) : b)
+  const ValueId y = l.rank(a) < 2 || l.rank(b) < 2 ? numpy_matmul(l, trans_a ? l.transpose(a, {1, 0}) : a,
+                                                                  trans_b ? l.transpose(b, {1, 0}) : b)
                                                    : l.matmul(a, b, trans_a, trans_b);
   l.out(0, scaled(l, y, l.real("alpha", 1)));
 }
 
 struct Rotary {
-  ValueId x, cos, sin;   // [B,S,H*D] or [B,H,S,D]; caches [positions, d/2] or [B,S,d/2]
-  ValueId positions;     // [B,S] or absent
+  ValueId x, cos, sin;  // [B,S,H*D] or [B,H,S,D]; caches [positions, d/2] or [B,S,d/2]
+  ValueId positions;    // [B,S] or absent
   int64_t heads, rotary_dim, interleaved;
 };
 
@@ -69,29 +75,38 @@ ValueId rotated(Lowering& l, Rotary r) {
   const Extents from = l.shape(r.x);
   ValueId x = r.x;
   if (from.size() == 3) {
-    if (r.heads <= 0 || from[2] % r.heads != 0) fail("num_heads " + std::to_string(r.heads) + " does not divide the hidden size of " + ir::text(from));
+    if (r.heads <= 0 || from[2] % r.heads != 0)
+      fail("num_heads " + std::to_string(r.heads) + " does not divide the hidden size of " + ir::text(from));
     x = l.transpose(l.reshape(x, {from[0], from[1], r.heads, from[2] / r.heads}), {0, 2, 1, 3});
   } else if (from.size() != 4) {
     fail("the input has shape " + ir::text(from) + ", expected three or four dimensions");
   }
   const Extents n = l.shape(x);
   const int64_t dim = r.rotary_dim == 0 ? n[3] : r.rotary_dim;
-  if (dim < 0 || dim > n[3] || dim % 2 != 0) fail("rotary_embedding_dim " + std::to_string(dim) + " does not fit a head of " + std::to_string(n[3]));
+  if (dim < 0 || dim > n[3] || dim % 2 != 0)
+    fail("rotary_embedding_dim " + std::to_string(dim) + " does not fit a head of " + std::to_string(n[3]));
   const auto cache = [&](ValueId table, const char* role) {
     if (r.positions != ir::kNoValue) table = l.gather(table, r.positions, 0);
     const Extents found = l.shape(table);
     if (found.size() != 3 || found[2] != dim / 2 || found[1] != n[2] || (found[0] != n[0] && found[0] != 1))
-      fail(std::string(role) + " gives " + ir::text(found) + ", expected " + ir::text(Extents{n[0], n[2], dim / 2}));
+      fail(std::string(role) + " gives " + ir::text(found) + ", expected " +
+           ir::text(Extents{n[0], n[2], dim / 2}));
     return l.cast(table, l.dtype(x));
   };
   const ValueId cos = cache(r.cos, "cos_cache");
   const ValueId sin = cache(r.sin, "sin_cache");
-  const ValueId y = l.node_of(Op::rotary, {x, cos, sin}, attrs({{"interleaved", r.interleaved}, {"rotary_dim", dim}}));
+  const ValueId y =
+      l.node_of(Op::rotary, {x, cos, sin}, attrs({{"interleaved", r.interleaved}, {"rotary_dim", dim}}));
   return from.size() == 3 ? l.reshape(l.transpose(y, {0, 2, 1, 3}), from) : y;
 }
 
 void rotary_operator(Lowering& l) {
-  Rotary r{l.in(0), l.in(1), l.in(2), l.in_or_none(3), l.integer("num_heads", 0), l.integer("rotary_embedding_dim", 0),
+  Rotary r{l.in(0),
+           l.in(1),
+           l.in(2),
+           l.in_or_none(3),
+           l.integer("num_heads", 0),
+           l.integer("rotary_embedding_dim", 0),
            l.integer("interleaved", 0) != 0 ? 1 : 0};
   l.out(0, rotated(l, r));
 }
@@ -100,11 +115,19 @@ void rotary_operator(Lowering& l) {
 void microsoft_rotary_operator(Lowering& l) {
   if (l.integer("is_packed_batching", 0) != 0) unsupported("it is packed");
   const double scale = l.real("scale", 1);
-  Rotary r{l.in(0), l.in(2), l.in(3), l.in(1), l.integer("num_heads", 0), l.integer("rotary_embedding_dim", 0), l.integer("interleaved", 0) != 0 ? 1 : 0};
+  Rotary r{l.in(0),
+           l.in(2),
+           l.in(3),
+           l.in(1),
+           l.integer("num_heads", 0),
+           l.integer("rotary_embedding_dim", 0),
+           l.integer("interleaved", 0) != 0 ? 1 : 0};
   const Extents from = l.shape(r.x);
   if (from.size() == 3 && r.heads == 0) {
     const int64_t head = 2 * l.shape(r.cos).back();
-    if (head == 0 || from[2] % head != 0) fail("the hidden size of " + ir::text(from) + " is not a multiple of the head size " + std::to_string(head));
+    if (head == 0 || from[2] % head != 0)
+      fail("the hidden size of " + ir::text(from) + " is not a multiple of the head size " +
+           std::to_string(head));
     r.heads = from[2] / head;
   }
   const int64_t length = from.size() == 4 ? from[2] : from.size() == 3 ? from[1] : 0;

@@ -12,7 +12,8 @@ DType wider(DType a, DType b) {
   return DType::f32;
 }
 
-// Scale and bias may be any shape that broadcasts to the input; the IR's operator takes those that end within the normalised axes.
+// Scale and bias may be any shape that broadcasts to the input; the IR's operator takes those that end within
+// the normalised axes.
 bool fits_trailing(Lowering& l, ValueId x, ValueId weight, int64_t axis) {
   if (weight == ir::kNoValue) return true;
   const Extents from = l.shape(x);
@@ -60,7 +61,8 @@ void emit_layer_norm(Lowering& l, Norm n, int mean_output, int deviation_output)
   std::vector<ValueId> inputs{n.x};
   if (inside && (n.scale != ir::kNoValue || n.bias != ir::kNoValue)) inputs.push_back(n.scale);
   if (inside && n.bias != ir::kNoValue) inputs.push_back(n.bias);
-  auto results = l.nodes_of(Op::layer_norm, inputs, statistics ? 3 : 1, attrs({{"axis", n.axis}, {"epsilon", n.epsilon}}));
+  auto results = l.nodes_of(Op::layer_norm, inputs, statistics ? 3 : 1,
+                            attrs({{"axis", n.axis}, {"epsilon", n.epsilon}}));
   ValueId y = results[0];
   if (!inside && n.scale != ir::kNoValue) y = l.binary(Op::mul, y, n.scale);
   if (!inside && n.bias != ir::kNoValue) y = l.binary(Op::add, y, n.bias);
@@ -86,17 +88,25 @@ void emit_rms_norm(Lowering& l, Norm n, int deviation_output) {
   l.out(0, l.cast(y, n.result));
   if (!l.wants(deviation_output)) return;
   const ValueId wide = l.cast(n.x, n.statistics);
-  const ValueId square = l.reduce(Op::reduce_mean, l.binary(Op::mul, wide, wide), axes_from(n.axis, l.rank(n.x)), true);
-  l.out(deviation_output, l.unary(Op::reciprocal, l.unary(Op::sqrt, l.binary(Op::add, square, l.scalar(n.statistics, n.epsilon)))));
+  const ValueId square =
+      l.reduce(Op::reduce_mean, l.binary(Op::mul, wide, wide), axes_from(n.axis, l.rank(n.x)), true);
+  l.out(deviation_output,
+        l.unary(Op::reciprocal,
+                l.unary(Op::sqrt, l.binary(Op::add, square, l.scalar(n.statistics, n.epsilon)))));
 }
 
 DType stash_type(Lowering& l) {
   switch (l.integer("stash_type", 1)) {
-    case 1: return DType::f32;
-    case 10: return DType::f16;
-    case 11: return DType::f64;
-    case 16: return DType::bf16;
-    default: unsupported("its stash_type is " + std::to_string(l.integer("stash_type", 1)));
+    case 1:
+      return DType::f32;
+    case 10:
+      return DType::f16;
+    case 11:
+      return DType::f64;
+    case 16:
+      return DType::bf16;
+    default:
+      unsupported("its stash_type is " + std::to_string(l.integer("stash_type", 1)));
   }
 }
 
@@ -129,7 +139,8 @@ void simplified_layer_norm_operator(Lowering& l) {
 // input + skip [+ bias], which is also output 3; skip may lack the batch or have a batch of one.
 Norm skip_norm_of(Lowering& l, int bias_input) {
   ValueId sum = l.binary(Op::add, l.in(0), l.in(1));
-  if (l.shape(sum) != l.shape(l.in(0))) fail("skip " + ir::text(l.shape(l.in(1))) + " does not fit the input " + ir::text(l.shape(l.in(0))));
+  if (l.shape(sum) != l.shape(l.in(0)))
+    fail("skip " + ir::text(l.shape(l.in(1))) + " does not fit the input " + ir::text(l.shape(l.in(0))));
   if (l.has(bias_input)) sum = l.binary(Op::add, sum, l.in(bias_input));
   l.out(3, sum);
   Norm n;
@@ -163,12 +174,14 @@ ValueId per_channel(Lowering& l, ValueId x, ValueId weight) {
 ValueId standardised(Lowering& l, ValueId x, const Extents& axes, double epsilon) {
   const ValueId centred = l.binary(Op::sub, x, l.reduce(Op::reduce_mean, x, axes, true));
   const ValueId variance = l.reduce(Op::reduce_mean, l.binary(Op::mul, centred, centred), axes, true);
-  return l.binary(Op::div, centred, l.unary(Op::sqrt, l.binary(Op::add, variance, l.scalar_like(x, epsilon))));
+  return l.binary(Op::div, centred,
+                  l.unary(Op::sqrt, l.binary(Op::add, variance, l.scalar_like(x, epsilon))));
 }
 
 void instance_norm_operator(Lowering& l) {
   const ValueId x = l.in(0);
-  if (l.rank(x) < 3) fail("the input has shape " + ir::text(l.shape(x)) + ", expected at least three dimensions");
+  if (l.rank(x) < 3)
+    fail("the input has shape " + ir::text(l.shape(x)) + ", expected at least three dimensions");
   const ValueId y = standardised(l, x, axes_from(2, l.rank(x)), l.real("epsilon", 1e-5F));
   l.out(0, l.binary(Op::add, l.binary(Op::mul, y, per_channel(l, x, l.in(1))), per_channel(l, x, l.in(2))));
 }
@@ -178,11 +191,13 @@ void batch_norm_operator(Lowering& l) {
   if (l.integer("training_mode", 0) != 0) unsupported("it is in training mode");
   for (int i = 1; i < l.output_count(); ++i)
     if (l.wants(i)) unsupported("its running statistics are asked for");
-  if (l.rank(x) < 2) fail("the input has shape " + ir::text(l.shape(x)) + ", expected a batch and channels first");
+  if (l.rank(x) < 2)
+    fail("the input has shape " + ir::text(l.shape(x)) + ", expected a batch and channels first");
   if (l.version() < 9 && l.integer("spatial", 1) == 0) unsupported("it has spatial = 0");
   const DType common = wider(l.dtype(x), wider(l.dtype(l.in(1)), l.dtype(l.in(3))));
   const auto weight = [&](int i) { return per_channel(l, x, l.cast(l.in(i), common)); };
-  const ValueId deviation = l.unary(Op::sqrt, l.binary(Op::add, weight(4), l.scalar(common, l.real("epsilon", 1e-5F))));
+  const ValueId deviation =
+      l.unary(Op::sqrt, l.binary(Op::add, weight(4), l.scalar(common, l.real("epsilon", 1e-5F))));
   const ValueId factor = l.binary(Op::div, weight(1), deviation);
   const ValueId centred = l.binary(Op::sub, l.cast(x, common), weight(3));
   l.out(0, l.cast(l.binary(Op::add, l.binary(Op::mul, centred, factor), weight(2)), l.dtype(x)));
@@ -206,15 +221,18 @@ void group_norm_operator(Lowering& l) {
   const ValueId x = l.in(0);
   const Extents n = l.shape(x);
   const int64_t groups = l.required_integer("num_groups");
-  if (n.size() < 2 || groups <= 0 || n[1] % groups != 0) fail("num_groups " + std::to_string(groups) + " does not divide the channels of " + ir::text(n));
+  if (n.size() < 2 || groups <= 0 || n[1] % groups != 0)
+    fail("num_groups " + std::to_string(groups) + " does not divide the channels of " + ir::text(n));
   const ValueId rows = l.reshape(x, {n[0], groups, n[1] / groups * product(n, 2)});
   const ValueId y = standardised(l, rows, {2}, l.real("epsilon", 1e-5F));
   if (l.version() < 21) {
-    const ValueId scaled = l.binary(Op::add, l.binary(Op::mul, y, l.reshape(l.in(1), {groups, 1})), l.reshape(l.in(2), {groups, 1}));
+    const ValueId scaled = l.binary(Op::add, l.binary(Op::mul, y, l.reshape(l.in(1), {groups, 1})),
+                                    l.reshape(l.in(2), {groups, 1}));
     return l.out(0, l.reshape(scaled, n));
   }
   const ValueId whole = l.reshape(y, n);
-  l.out(0, l.binary(Op::add, l.binary(Op::mul, whole, per_channel(l, x, l.in(1))), per_channel(l, x, l.in(2))));
+  l.out(0,
+        l.binary(Op::add, l.binary(Op::mul, whole, per_channel(l, x, l.in(1))), per_channel(l, x, l.in(2))));
 }
 
 void lp_norm_operator(Lowering& l) {
@@ -222,8 +240,9 @@ void lp_norm_operator(Lowering& l) {
   const Extents axes{l.axis(l.integer("axis", -1), l.rank(x))};
   const int64_t p = l.integer("p", 2);
   if (p != 1 && p != 2) fail("p is " + std::to_string(p) + ", expected 1 or 2");
-  const ValueId norm = p == 1 ? l.reduce(Op::reduce_sum, l.unary(Op::abs, x), axes, true)
-                              : l.unary(Op::sqrt, l.reduce(Op::reduce_sum, l.binary(Op::mul, x, x), axes, true));
+  const ValueId norm = p == 1
+                           ? l.reduce(Op::reduce_sum, l.unary(Op::abs, x), axes, true)
+                           : l.unary(Op::sqrt, l.reduce(Op::reduce_sum, l.binary(Op::mul, x, x), axes, true));
   const ValueId zero = l.scalar_like(x, 0);
   const ValueId empty = l.binary(Op::equal, norm, zero);
   l.out(0, l.where(empty, zero, l.binary(Op::div, x, l.where(empty, l.scalar_like(x, 1), norm))));

@@ -10,7 +10,8 @@ void unary_operator(Lowering& l) {
   l.out(0, l.unary(op, l.in(0)));
 }
 
-// Before version 7 the second operand was aligned at `axis` when `broadcast` was set, and numpy's rule did not exist.
+// Before version 7 the second operand was aligned at `axis` when `broadcast` was set, and numpy's rule did
+// not exist.
 ValueId second_operand(Lowering& l) {
   const ValueId b = l.in(1);
   if (l.version() >= 7 || l.integer("broadcast", 0) == 0) return b;
@@ -60,11 +61,14 @@ void mod_operator(Lowering& l) {
   const ValueId a = l.in(0);
   const ValueId b = l.in(1);
   const int64_t fmod = l.integer("fmod", 0);
-  if (fmod != 0 || !ir::is_floating(l.dtype(a))) return l.out(0, l.node_of(Op::mod, {a, b}, attrs({{"fmod", fmod != 0 ? int64_t{1} : int64_t{0}}})));
+  if (fmod != 0 || !ir::is_floating(l.dtype(a)))
+    return l.out(0, l.node_of(Op::mod, {a, b}, attrs({{"fmod", fmod != 0 ? int64_t{1} : int64_t{0}}})));
   const ValueId rest = l.node_of(Op::mod, {a, b}, attrs({{"fmod", int64_t{1}}}));
   const ValueId zero = l.scalar_like(a, 0);
-  const ValueId differs = l.binary(Op::logical_xor, l.binary(Op::less, rest, zero), l.binary(Op::less, b, zero));
-  const ValueId wrong = l.binary(Op::logical_and, differs, l.unary(Op::logical_not, l.binary(Op::equal, rest, zero)));
+  const ValueId differs =
+      l.binary(Op::logical_xor, l.binary(Op::less, rest, zero), l.binary(Op::less, b, zero));
+  const ValueId wrong =
+      l.binary(Op::logical_and, differs, l.unary(Op::logical_not, l.binary(Op::equal, rest, zero)));
   l.out(0, l.where(wrong, l.binary(Op::add, rest, b), rest));
 }
 
@@ -79,7 +83,8 @@ DType cast_target(int64_t type) {
 void cast_operator(Lowering& l) {
   if (l.version() < 6 && l.attribute("to") && l.attribute("to")->has_s()) {
     onnx::TensorProto::DataType type;
-    if (!onnx::TensorProto::DataType_Parse(l.text("to", ""), &type)) fail("'" + l.text("to", "") + "' is no element type");
+    if (!onnx::TensorProto::DataType_Parse(l.text("to", ""), &type))
+      fail("'" + l.text("to", "") + "' is no element type");
     return l.out(0, l.cast(l.in(0), cast_target(type)));
   }
   l.out(0, l.cast(l.in(0), cast_target(l.required_integer("to"))));
@@ -108,16 +113,19 @@ void sign_operator(Lowering& l) {
   const ValueId rest = ir::is_floating(l.dtype(x)) ? l.binary(Op::mul, x, zero) : zero;  // NaN stays NaN
   const DType dtype = l.dtype(x);
   const bool is_unsigned = ir::info(dtype).kind == ir::DTypeKind::unsigned_integer;
-  const ValueId negative = is_unsigned ? rest : l.where(l.binary(Op::less, x, zero), l.scalar_like(x, -1), rest);
+  const ValueId negative =
+      is_unsigned ? rest : l.where(l.binary(Op::less, x, zero), l.scalar_like(x, -1), rest);
   l.out(0, l.where(l.binary(Op::greater, x, zero), l.scalar_like(x, 1), negative));
 }
 
-void is_nan_operator(Lowering& l) { l.out(0, l.unary(Op::logical_not, l.binary(Op::equal, l.in(0), l.in(0)))); }
+void is_nan_operator(Lowering& l) {
+  l.out(0, l.unary(Op::logical_not, l.binary(Op::equal, l.in(0), l.in(0))));
+}
 
 void identity_operator(Lowering& l) { l.out(0, l.in(0)); }
 
-// Inference: the identity, and a mask: of ones from version 12 on, of zeros before, as runtimes gave it then. A ratio that would drop
-// something makes the result random.
+// Inference: the identity, and a mask: of ones from version 12 on, of zeros before, as runtimes gave it then.
+// A ratio that would drop something makes the result random.
 void dropout_operator(Lowering& l) {
   const ValueId x = l.in(0);
   if (l.version() >= 12 && l.has(2)) {

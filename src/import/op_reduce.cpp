@@ -44,18 +44,25 @@ void reduce_operator(Lowering& l) {
   l.out(0, r.identity ? l.in(0) : l.reduce(op, l.in(0), r.axes, r.keepdims));
 }
 
-ValueId sum_of(Lowering& l, ValueId x, const Reduction& r) { return r.identity ? x : l.reduce(Op::reduce_sum, x, r.axes, r.keepdims); }
+ValueId sum_of(Lowering& l, ValueId x, const Reduction& r) {
+  return r.identity ? x : l.reduce(Op::reduce_sum, x, r.axes, r.keepdims);
+}
 
-void sum_square_operator(Lowering& l) { l.out(0, sum_of(l, l.binary(Op::mul, l.in(0), l.in(0)), reduction_of(l))); }
+void sum_square_operator(Lowering& l) {
+  l.out(0, sum_of(l, l.binary(Op::mul, l.in(0), l.in(0)), reduction_of(l)));
+}
 
 void l1_operator(Lowering& l) { l.out(0, sum_of(l, l.unary(Op::abs, l.in(0)), reduction_of(l))); }
 
 ValueId square_root(Lowering& l, ValueId x) {
   const DType dtype = l.dtype(x);
-  return ir::is_floating(dtype) ? l.unary(Op::sqrt, x) : l.cast(l.unary(Op::sqrt, l.cast(x, DType::f64)), dtype);
+  return ir::is_floating(dtype) ? l.unary(Op::sqrt, x)
+                                : l.cast(l.unary(Op::sqrt, l.cast(x, DType::f64)), dtype);
 }
 
-void l2_operator(Lowering& l) { l.out(0, square_root(l, sum_of(l, l.binary(Op::mul, l.in(0), l.in(0)), reduction_of(l)))); }
+void l2_operator(Lowering& l) {
+  l.out(0, square_root(l, sum_of(l, l.binary(Op::mul, l.in(0), l.in(0)), reduction_of(l))));
+}
 
 void log_sum_operator(Lowering& l) { l.out(0, l.unary(Op::log, sum_of(l, l.in(0), reduction_of(l)))); }
 
@@ -65,7 +72,8 @@ void log_sum_exp_operator(Lowering& l) {
   const Reduction r = reduction_of(l);
   if (r.identity) return l.out(0, x);
   const ValueId largest = l.reduce(Op::reduce_max, x, r.axes, true);
-  const ValueId finite = l.binary(Op::less, l.unary(Op::abs, largest), l.scalar_like(x, std::numeric_limits<double>::infinity()));
+  const ValueId finite = l.binary(Op::less, l.unary(Op::abs, largest),
+                                  l.scalar_like(x, std::numeric_limits<double>::infinity()));
   const ValueId shift = l.where(finite, largest, l.scalar_like(x, 0));
   const ValueId sum = l.reduce(Op::reduce_sum, l.unary(Op::exp, l.binary(Op::sub, x, shift)), r.axes, true);
   const ValueId kept = l.binary(Op::add, l.unary(Op::log, sum), shift);
@@ -83,7 +91,8 @@ void log_sum_exp_operator(Lowering& l) {
 template <Op op>
 void global_operator(Lowering& l) {
   const ValueId x = l.in(0);
-  if (l.rank(x) < 2) fail("the input has shape " + ir::text(l.shape(x)) + ", expected a batch and channels first");
+  if (l.rank(x) < 2)
+    fail("the input has shape " + ir::text(l.shape(x)) + ", expected a batch and channels first");
   Extents axes;
   for (int64_t i = 2; i < l.rank(x); ++i) axes.push_back(i);
   l.out(0, l.reduce(op, x, axes, true));
@@ -95,7 +104,8 @@ void softmax_operator(Lowering& l) {
   const ValueId x = l.in(0);
   const Extents from = l.shape(x);
   const bool flattens = l.version() < 13;
-  if (from.empty()) return l.out(0, l.reshape(l.node_of(op, {l.reshape(x, {1})}, attrs({{"axis", int64_t{0}}})), {}));
+  if (from.empty())
+    return l.out(0, l.reshape(l.node_of(op, {l.reshape(x, {1})}, attrs({{"axis", int64_t{0}}})), {}));
   const int64_t axis = l.axis(l.integer("axis", flattens ? 1 : -1), l.rank(x));
   const auto at = static_cast<size_t>(axis);
   if (!flattens || product(from, at + 1) == 1) return l.out(0, l.node_of(op, {x}, attrs({{"axis", axis}})));

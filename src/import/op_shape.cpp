@@ -18,7 +18,9 @@ void reshape_operator(Lowering& l) {
   int64_t open = -1;
   for (size_t i = 0; i < to.size(); ++i) {
     if (to[i] == 0 && zero_copies) {
-      if (i >= from.size()) fail("the shape " + ir::text(*given) + " copies dimension " + std::to_string(i) + ", which the input does not have");
+      if (i >= from.size())
+        fail("the shape " + ir::text(*given) + " copies dimension " + std::to_string(i) +
+             ", which the input does not have");
       to[i] = from[i];
     }
     if (to[i] == -1) {
@@ -41,7 +43,9 @@ void flatten_operator(Lowering& l) {
   const ValueId x = l.in(0);
   const int64_t rank = l.rank(x);
   const int64_t given = l.integer("axis", 1);
-  if (given < -rank || given > rank) fail("axis " + std::to_string(given) + " is outside [" + std::to_string(-rank) + ", " + std::to_string(rank) + "]");
+  if (given < -rank || given > rank)
+    fail("axis " + std::to_string(given) + " is outside [" + std::to_string(-rank) + ", " +
+         std::to_string(rank) + "]");
   const auto axis = static_cast<size_t>(given < 0 ? given + rank : given);
   l.out(0, l.reshape(x, {product(l.shape(x), 0, axis), product(l.shape(x), axis)}));
 }
@@ -71,7 +75,8 @@ void unsqueeze_operator(Lowering& l) {
   const Extents from = l.shape(x);
   Extents to;
   size_t next = 0;
-  for (int64_t i = 0; i < rank; ++i) to.push_back(std::binary_search(axes.begin(), axes.end(), i) ? 1 : from[next++]);
+  for (int64_t i = 0; i < rank; ++i)
+    to.push_back(std::binary_search(axes.begin(), axes.end(), i) ? 1 : from[next++]);
   l.out(0, l.reshape(x, to));
 }
 
@@ -100,7 +105,8 @@ void tile_operator(Lowering& l) {
   const ValueId x = l.in(0);
   const Extents from = l.shape(x);
   Extents repeats = l.ints(1, "repeats");
-  if (repeats.size() != from.size()) fail("repeats " + ir::text(repeats) + " do not match the shape " + ir::text(from));
+  if (repeats.size() != from.size())
+    fail("repeats " + ir::text(repeats) + " do not match the shape " + ir::text(from));
   Extents apart, wide, to;
   for (size_t i = 0; i < from.size(); ++i) {
     if (repeats[i] < 0) fail("repeats " + ir::text(repeats) + " are negative");
@@ -155,7 +161,8 @@ void slice_operator(Lowering& l) {
   const auto axes = read("axes", 3);
   const auto steps = by_attribute ? std::optional<Extents>() : read("steps", 4);
   if (!starts || !ends) fail("starts or ends are missing");
-  if (ends->size() != starts->size() || (axes && axes->size() != starts->size()) || (steps && steps->size() != starts->size()))
+  if (ends->size() != starts->size() || (axes && axes->size() != starts->size()) ||
+      (steps && steps->size() != starts->size()))
     fail("starts, ends, axes and steps have different lengths");
   Extents lengths = l.shape(x);
   Extents first(lengths.size(), 0);
@@ -183,14 +190,18 @@ void split_operator(Lowering& l) {
   } else {
     const int64_t parts = l.integer("num_outputs", l.output_count());
     if (parts <= 0 || parts > (int64_t{1} << 24)) fail("it splits into " + std::to_string(parts) + " parts");
-    if (l.version() < 18 && size % parts != 0) fail("axis " + std::to_string(axis) + " of size " + std::to_string(size) + " does not split into " + std::to_string(parts) + " equal parts");
+    if (l.version() < 18 && size % parts != 0)
+      fail("axis " + std::to_string(axis) + " of size " + std::to_string(size) + " does not split into " +
+           std::to_string(parts) + " equal parts");
     const int64_t chunk = (size + parts - 1) / parts;
     for (int64_t i = 0; i < parts; ++i) sizes.push_back(std::clamp<int64_t>(size - i * chunk, 0, chunk));
   }
-  if (static_cast<int64_t>(sizes.size()) < l.output_count()) fail("it has " + std::to_string(l.output_count()) + " outputs and sizes " + ir::text(sizes));
+  if (static_cast<int64_t>(sizes.size()) < l.output_count())
+    fail("it has " + std::to_string(l.output_count()) + " outputs and sizes " + ir::text(sizes));
   int64_t start = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] < 0 || sizes[i] > size - start) fail("sizes " + ir::text(sizes) + " do not add up to " + std::to_string(size));
+    if (sizes[i] < 0 || sizes[i] > size - start)
+      fail("sizes " + ir::text(sizes) + " do not add up to " + std::to_string(size));
     if (l.wants(static_cast<int>(i))) l.out(static_cast<int>(i), l.slice_axis(x, axis, start, sizes[i]));
     start += sizes[i];
   }
@@ -198,7 +209,8 @@ void split_operator(Lowering& l) {
 }
 
 // Pads one axis: a piece in front and a piece behind, cut off where a pad is negative.
-ValueId padded(Lowering& l, ValueId x, int64_t axis, int64_t before, int64_t after, const std::string& mode, ValueId fill) {
+ValueId padded(Lowering& l, ValueId x, int64_t axis, int64_t before, int64_t after, const std::string& mode,
+               ValueId fill) {
   const auto at = static_cast<size_t>(axis);
   const int64_t cut_before = std::max<int64_t>(-before, 0);
   const int64_t cut_after = std::max<int64_t>(-after, 0);
@@ -215,7 +227,8 @@ ValueId padded(Lowering& l, ValueId x, int64_t axis, int64_t before, int64_t aft
     if (size == 0) fail("an empty axis cannot be padded by mode " + mode);
     if (mode == "edge") return l.expand(l.slice_axis(x, axis, front ? 0 : size - 1, 1), extents);
     if (mode == "wrap" && length <= size) return l.slice_axis(x, axis, front ? size - length : 0, length);
-    if (mode == "reflect" && length < size) return l.slice_axis(x, axis, front ? length : size - 2, length, -1);
+    if (mode == "reflect" && length < size)
+      return l.slice_axis(x, axis, front ? length : size - 2, length, -1);
     unsupported("it pads " + std::to_string(length) + " by mode " + mode);
   };
   std::vector<ValueId> parts;
@@ -236,12 +249,16 @@ void pad_operator(Lowering& l) {
   } else {
     for (int64_t i = 0; i < l.rank(x); ++i) axes.push_back(i);
   }
-  if (given->size() != 2 * axes.size()) fail("pads " + ir::text(*given) + " do not match " + std::to_string(axes.size()) + " axes");
-  const ValueId fill = l.version() >= 11 && l.has(2) ? l.reshape(l.in(2), {}) : l.scalar_like(x, l.version() < 11 ? l.real("value", 0) : 0);
+  if (given->size() != 2 * axes.size())
+    fail("pads " + ir::text(*given) + " do not match " + std::to_string(axes.size()) + " axes");
+  const ValueId fill = l.version() >= 11 && l.has(2)
+                           ? l.reshape(l.in(2), {})
+                           : l.scalar_like(x, l.version() < 11 ? l.real("value", 0) : 0);
   for (size_t i = 0; i < axes.size(); ++i) {
     const int64_t before = (*given)[i];
     const int64_t after = (*given)[i + axes.size()];
-    if (std::max(std::abs(before), std::abs(after)) > (int64_t{1} << 40)) fail("pads " + ir::text(*given) + " are too large");
+    if (std::max(std::abs(before), std::abs(after)) > (int64_t{1} << 40))
+      fail("pads " + ir::text(*given) + " are too large");
     if (before != 0 || after != 0) x = padded(l, x, axes[i], before, after, mode, fill);
   }
   l.out(0, x);
@@ -252,11 +269,14 @@ void depth_to_space_operator(Lowering& l) {
   l.need_rank(x, 4, "the input");
   const Extents n = l.shape(x);
   const int64_t block = l.required_integer("blocksize");
-  if (block <= 0 || block > 65536 || n[1] % (block * block) != 0) fail("blocksize " + std::to_string(block) + " does not fit " + ir::text(n));
+  if (block <= 0 || block > 65536 || n[1] % (block * block) != 0)
+    fail("blocksize " + std::to_string(block) + " does not fit " + ir::text(n));
   const int64_t depth = n[1] / (block * block);
   const bool column_first = l.text("mode", "DCR") == "CRD";
-  const ValueId apart = l.reshape(x, column_first ? Extents{n[0], depth, block, block, n[2], n[3]} : Extents{n[0], block, block, depth, n[2], n[3]});
-  const ValueId moved = l.transpose(apart, column_first ? Extents{0, 1, 4, 2, 5, 3} : Extents{0, 3, 4, 1, 5, 2});
+  const ValueId apart = l.reshape(x, column_first ? Extents{n[0], depth, block, block, n[2], n[3]}
+                                                  : Extents{n[0], block, block, depth, n[2], n[3]});
+  const ValueId moved =
+      l.transpose(apart, column_first ? Extents{0, 1, 4, 2, 5, 3} : Extents{0, 3, 4, 1, 5, 2});
   l.out(0, l.reshape(moved, {n[0], depth, n[2] * block, n[3] * block}));
 }
 
@@ -265,9 +285,11 @@ void space_to_depth_operator(Lowering& l) {
   l.need_rank(x, 4, "the input");
   const Extents n = l.shape(x);
   const int64_t block = l.required_integer("blocksize");
-  if (block <= 0 || block > 65536 || n[2] % block != 0 || n[3] % block != 0) fail("blocksize " + std::to_string(block) + " does not fit " + ir::text(n));
+  if (block <= 0 || block > 65536 || n[2] % block != 0 || n[3] % block != 0)
+    fail("blocksize " + std::to_string(block) + " does not fit " + ir::text(n));
   const ValueId apart = l.reshape(x, {n[0], n[1], n[2] / block, block, n[3] / block, block});
-  l.out(0, l.reshape(l.transpose(apart, {0, 3, 5, 1, 2, 4}), {n[0], n[1] * block * block, n[2] / block, n[3] / block}));
+  l.out(0, l.reshape(l.transpose(apart, {0, 3, 5, 1, 2, 4}),
+                     {n[0], n[1] * block * block, n[2] / block, n[3] / block}));
 }
 
 }  // namespace

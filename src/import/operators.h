@@ -1,5 +1,6 @@
 #pragma once
-// Which ONNX operators there are and how each becomes nodes of the IR. One row an operator; rows stand in the files by theme.
+// Which ONNX operators there are and how each becomes nodes of the IR. One row an operator; rows stand in the
+// files by theme.
 #include <string>
 #include <vector>
 

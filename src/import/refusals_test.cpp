@@ -240,11 +240,13 @@ TEST(Refuse, results_too_large_to_exist) {
 }
 
 struct External {
-  explicit External(const std::string& location, const std::string& offset = "", const std::string& length = "") {
+  explicit External(const std::string& location, const std::string& offset = "",
+                    const std::string& length = "") {
     model.input("x", {"2"}).output("y");
     auto& tensor = model.floats("w", {2}, {});
     tensor.set_data_location(onnx::TensorProto::EXTERNAL);
-    for (const auto& [key, value] : {std::pair{"location", location}, {"offset", offset}, {"length", length}}) {
+    for (const auto& [key, value] :
+         {std::pair{"location", location}, {"offset", offset}, {"length", length}}) {
       if (value.empty()) continue;
       auto* entry = tensor.add_external_data();
       entry->set_key(key);

@@ -15,7 +15,9 @@ constexpr uint32_t kFunctionAttributeProto = 11;
 constexpr uint32_t kFunctionOverload = 13;
 constexpr int kDeepestSubgraph = 40;
 
-std::string first_or_empty(const std::vector<std::string>& list) { return list.empty() ? std::string() : list[0]; }
+std::string first_or_empty(const std::vector<std::string>& list) {
+  return list.empty() ? std::string() : list[0];
+}
 
 std::string function_key(const std::string& domain, const std::string& name, const std::string& overload) {
   return canonical_domain(domain) + "\n" + name + "\n" + overload;
@@ -30,7 +32,8 @@ void for_each_subgraph(const onnx::NodeProto& node, const Visit& visit) {
 }
 
 void collect_names_read(const onnx::NodeProto& node, int depth, std::vector<std::string>& out) {
-  if (depth > kDeepestSubgraph) fail("subgraphs are nested more than " + std::to_string(kDeepestSubgraph) + " deep");
+  if (depth > kDeepestSubgraph)
+    fail("subgraphs are nested more than " + std::to_string(kDeepestSubgraph) + " deep");
   for (const auto& name : node.input())
     if (!name.empty()) out.push_back(name);
   for_each_subgraph(node, [&](const onnx::GraphProto& graph) {
@@ -67,7 +70,8 @@ std::string node_label(const onnx::NodeProto& node) {
   return "node " + node_name(node) + ": " + (domain.empty() ? "" : domain + "::") + node.op_type();
 }
 
-std::vector<const onnx::NodeProto*> sorted_nodes(const Nodes& nodes, const std::function<bool(const std::string&)>& known) {
+std::vector<const onnx::NodeProto*> sorted_nodes(const Nodes& nodes,
+                                                 const std::function<bool(const std::string&)>& known) {
   const auto count = static_cast<size_t>(nodes.size());
   std::unordered_map<std::string, size_t> producer;
   for (size_t n = 0; n < count; ++n) {
@@ -103,11 +107,13 @@ std::vector<const onnx::NodeProto*> sorted_nodes(const Nodes& nodes, const std::
       if (--waiting[reader] == 0) ready.push(reader);
   }
   for (size_t n = 0; n < count; ++n)
-    if (waiting[n] != 0) fail(node_label(nodes[static_cast<int>(n)]) + " stands in a cycle: it depends on its own result");
+    if (waiting[n] != 0)
+      fail(node_label(nodes[static_cast<int>(n)]) + " stands in a cycle: it depends on its own result");
   return out;
 }
 
-std::vector<const onnx::NodeProto*> needed_nodes(const std::vector<const onnx::NodeProto*>& sorted, const std::vector<std::string>& outputs) {
+std::vector<const onnx::NodeProto*> needed_nodes(const std::vector<const onnx::NodeProto*>& sorted,
+                                                 const std::vector<std::string>& outputs) {
   std::unordered_set<std::string> needed(outputs.begin(), outputs.end());
   std::vector<const onnx::NodeProto*> out;
   for (auto node = sorted.rbegin(); node != sorted.rend(); ++node) {

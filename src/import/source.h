@@ -9,13 +9,16 @@
 
 namespace rtx::import {
 
-// The nodes of one graph in an order in which producers come first. `known` says whether a name comes from outside the list
-// (inputs, initialisers, outer scopes). Throws Failure for cycles, names produced twice and names that nothing produces.
+// The nodes of one graph in an order in which producers come first. `known` says whether a name comes from
+// outside the list (inputs, initialisers, outer scopes). Throws Failure for cycles, names produced twice and
+// names that nothing produces.
 using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
-std::vector<const onnx::NodeProto*> sorted_nodes(const Nodes& nodes, const std::function<bool(const std::string&)>& known);
+std::vector<const onnx::NodeProto*> sorted_nodes(const Nodes& nodes,
+                                                 const std::function<bool(const std::string&)>& known);
 
 // Those of them that `outputs` depend on, same order.
-std::vector<const onnx::NodeProto*> needed_nodes(const std::vector<const onnx::NodeProto*>& sorted, const std::vector<std::string>& outputs);
+std::vector<const onnx::NodeProto*> needed_nodes(const std::vector<const onnx::NodeProto*>& sorted,
+                                                 const std::vector<std::string>& outputs);
 
 // Names a node reads: its inputs and what its subgraphs take from outside, without empty names.
 std::vector<std::string> names_read(const onnx::NodeProto& node);

@@ -11,7 +11,8 @@ namespace rtx::import {
 Result<NamedTensor> read_tensor_proto(const std::string& path) {
   RTX_TRY(auto file, map_file(path));
   const std::string what = "cannot read " + path;
-  if (file->size > INT32_MAX) return user_error(what, "the file is larger than 2 GiB, the limit of the format");
+  if (file->size > INT32_MAX)
+    return user_error(what, "the file is larger than 2 GiB, the limit of the format");
   auto proto = std::make_shared<onnx::TensorProto>();
   {
     google::protobuf::LogSilencer silence;
@@ -33,10 +34,12 @@ Status write_tensor_proto(const std::string& path, const std::string& name, cons
   proto.set_name(name);
   proto.set_data_type(dtype_to_onnx(tensor.dtype()));
   for (int64_t extent : tensor.extents()) proto.add_dims(extent);
-  if (tensor.byte_size() > INT32_MAX - 65536) return user_error("cannot write " + path, "the tensor is larger than 2 GiB, the limit of the format");
+  if (tensor.byte_size() > INT32_MAX - 65536)
+    return user_error("cannot write " + path, "the tensor is larger than 2 GiB, the limit of the format");
   proto.set_raw_data(reinterpret_cast<const char*>(tensor.bytes()), static_cast<size_t>(tensor.byte_size()));
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  if (!out || !proto.SerializeToOstream(&out) || !out.flush()) return error_of(ErrorKind::output, "cannot write " + path);
+  if (!out || !proto.SerializeToOstream(&out) || !out.flush())
+    return error_of(ErrorKind::output, "cannot write " + path);
   return success();
 }
 

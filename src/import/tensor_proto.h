@@ -12,8 +12,8 @@ struct NamedTensor {
   ir::HostTensor tensor;
 };
 
-// Data kept in external files beside it is not read: test data carries its own. A type outside ir::DType is an Error of kind user whose
-// what starts with "unsupported tensor".
+// Data kept in external files beside it is not read: test data carries its own. A type outside ir::DType is
+// an Error of kind user whose what starts with "unsupported tensor".
 Result<NamedTensor> read_tensor_proto(const std::string& path);
 Status write_tensor_proto(const std::string& path, const std::string& name, const ir::HostTensor& tensor);
 
