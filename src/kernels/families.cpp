@@ -1,5 +1,6 @@
 // The list of families. First come those that anchor on an operator with arithmetic worth planning; what they leave, pointwise and
 // movement gather up; loopnest takes the rest.
+#include "kernels/attention/attention.h"
 #include "kernels/family.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/loopnest/loopnest.h"
@@ -14,6 +15,7 @@ namespace rtx::kernels {
 const std::vector<std::unique_ptr<AnyFamily>>& families() {
   static const std::vector<std::unique_ptr<AnyFamily>> list = [] {
     std::vector<std::unique_ptr<AnyFamily>> out;
+    out.push_back(erase<attention::Attention>());
     out.push_back(erase<gemm::Family>());
     out.push_back(erase<norm::Norm>());
     out.push_back(erase<softmax::Softmax>());

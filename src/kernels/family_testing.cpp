@@ -304,6 +304,8 @@ std::vector<ir::HostTensor> make_inputs(const ir::Graph& body, const TestCase& t
   const auto ranges = index_ranges(body);
   std::vector<ir::HostTensor> inputs;
   for (const ir::ValueId id : body.inputs) inputs.push_back(random_tensor(body, id, ranges[static_cast<size_t>(id)], test, random));
+  for (size_t k = 0; test.fill && k < inputs.size(); ++k)
+    for (int64_t i = 0; i < inputs[k].count(); ++i) inputs[k].set_double(i, test.fill(k, i));
   return inputs;
 }
 

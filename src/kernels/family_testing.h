@@ -1,6 +1,7 @@
 #pragma once
 // For tests: a body given as IR text is bound to a family, emitted, compiled, run between guard bytes on poisoned memory, and
 // compared with the reference. Messages are empty when all is well.
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,7 @@ struct TestCase {
   bool special = false;        // some inputs are NaN, Inf, -0, subnormal
   int64_t terms = 0;           // overrides the family's tolerance terms; 0: the family's
   double scale = 1.0;          // multiplies the norm tolerance
+  std::function<double(size_t input, int64_t index)> fill{};  // chosen numbers instead of random ones
 };
 
 // One sentence a failing case (its text first); empty when all agree. Cases share one compilation.

@@ -4,7 +4,7 @@
 //
 //   mean     of the row, summed in f64: a constant row centres to exactly 0
 //   centre   row[i] <- row[i] - mean, and the squares of that: variance never comes from E[x^2] - E[x]^2
-//   spread   1 / sqrt(squares / count + epsilon)
+//   spread   1 / sqrt(squares / count + epsilon); squares that left the range of f32 are summed again in f64
 //
 // The order of every sum is fixed: four chains, the rest one by one, whatever the parameters of the kernel.
 namespace norm {
@@ -54,8 +54,13 @@ DEVICE f32 centre(f32* row, i64 count, f64 mean) {
   });
 }
 
-DEVICE f32 spread(f32 squares, i64 count, f64 epsilon) {
-  return f32(1.0 / __builtin_sqrt(f64(squares) / f64(count) + epsilon));
+DEVICE f32 spread(f32 squares, const f32* row, i64 count, f64 epsilon) {
+  f64 sum = f64(squares);
+  if (!(squares > 1e-30f && squares < 1e38f)) {
+    sum = 0;
+    for (i64 i = 0; i < count; ++i) sum += f64(row[i]) * f64(row[i]);
+  }
+  return f32(1.0 / __builtin_sqrt(sum / f64(count) + epsilon));
 }
 
 }  // namespace norm

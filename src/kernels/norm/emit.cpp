@@ -50,7 +50,7 @@ Result<backend::KernelPlan> Norm::emit(const Problem& p, const Params& params, c
   } else {
     source.line(fmt::format("const f32 squares = norm::squares(row, {});", p.columns));
   }
-  source.line(fmt::format("const f32 spread = norm::spread(squares, {}, {});", p.columns,
+  source.line(fmt::format("const f32 spread = norm::spread(squares, row, {}, {});", p.columns,
                           codegen::literal_text(ir::DType::f64, p.epsilon, 0)));
   if (!p.statistics.stores.empty()) {
     statistics.count = "1";
