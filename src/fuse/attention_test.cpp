@@ -47,6 +47,16 @@ TEST(Attention, stays_written_out_when_a_finite_fill_depends_on_data) {
                                "y = matmul(p, v); return y",
                      ir::Op::attention));
 }
+TEST(Attention, takes_a_fill_beside_which_scores_vanish_as_an_added_mask) {
+  EXPECT_BECOMES(kInputs + "low: const f32[] {-3e38}; m: bool[4,6]; s = matmul(q, k, trans_b=1); b = where(m, low, s); p = softmax(b, axis=3); "
+                           "y = matmul(p, v); return y",
+                 kPlain + "m: bool[4,6]; low: const f32[] {-3e38}; z: const f32[] {0}; n = where(m, low, z); " + attention("q, k, v, n", "scale=1.0"));
+}
+TEST(Attention, stays_written_out_when_such_a_fill_replaces_another_mask) {
+  EXPECT_FALSE(finds(kInputs + "low: const f32[] {-3e38}; m: bool[4,6]; n: f32[4,6]; s = matmul(q, k, trans_b=1); a = add(s, n); b = where(m, low, a); "
+                               "p = softmax(b, axis=3); y = matmul(p, v); return y",
+                     ir::Op::attention));
+}
 TEST(Attention, stays_written_out_when_the_mask_itself_is_scaled) {
   EXPECT_FALSE(finds(kInputs + "m: f32[4,6]; s = matmul(q, k, trans_b=1); a = add(s, m); b = mul(a, c); p = softmax(b, axis=3); y = matmul(p, v); return y",
                      ir::Op::attention));

@@ -14,6 +14,9 @@ using ir::ValueId;
 constexpr double kFillLikeMinusInfinity = -1e4;
 constexpr double kAddedLikeMinusInfinity = -1e9;
 
+// score + this = this, in f32 and in f64 (whose unit at 1e30 is 1e14).
+constexpr double kAbsorbsScores = -1e30;
+
 const double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
 template <class Kept>
@@ -53,7 +56,7 @@ KeptKeys kept_keys(const std::vector<int64_t>& extents, int64_t queries, int64_t
 }
 
 // Reads a constant step. False: its meaning cannot be said exactly.
-bool read_constant(const Editor& editor, const MaskStep& step, bool alone, int64_t queries, int64_t keys, AttentionMask* out) {
+bool read_constant(const Editor& editor, const MaskStep& step, bool alone, bool innermost, int64_t queries, int64_t keys, AttentionMask* out) {
   const ir::HostTensor& tensor = *editor.value(step.value).constant;
   double masked = step.selects ? step.fill : 0;
   if (!step.selects)
@@ -77,7 +80,7 @@ bool read_constant(const Editor& editor, const MaskStep& step, bool alone, int64
     out->causal = true;
     return true;
   }
-  if (step.selects && !like_infinity) return false;
+  if (step.selects && !like_infinity && !(innermost && masked <= kAbsorbsScores)) return false;
   out->steps.push_back(step);
   return true;
 }
@@ -86,6 +89,7 @@ bool read_constant(const Editor& editor, const MaskStep& step, bool alone, int64
 
 std::optional<AttentionMask> read_mask(Match& match, std::vector<MaskStep> steps, int64_t queries, int64_t keys) {
   const Editor& editor = match.editor;
+  const size_t innermost = steps.size() - 1;
   // bias + constant, as exporters add a causal triangle to the mask that the caller gave
   for (size_t i = 0; i < steps.size(); ++i) {
     if (steps[i].selects) continue;
@@ -94,7 +98,7 @@ std::optional<AttentionMask> read_mask(Match& match, std::vector<MaskStep> steps
     for (size_t side = 0; side < 2; ++side) {
       MaskStep triangle{sum->inputs[side]};
       AttentionMask alone;
-      if (!editor.value(triangle.value).constant || !read_constant(editor, triangle, false, queries, keys, &alone) || !alone.steps.empty())
+      if (!editor.value(triangle.value).constant || !read_constant(editor, triangle, false, false, queries, keys, &alone) || !alone.steps.empty())
         continue;
       match.take(steps[i].value, Op::add);
       steps[i].value = sum->inputs[1 - side];
@@ -103,10 +107,11 @@ std::optional<AttentionMask> read_mask(Match& match, std::vector<MaskStep> steps
     }
   }
   AttentionMask out;
-  for (const MaskStep& step : steps) {
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const MaskStep& step = steps[i];
     if (editor.value(step.value).constant) {
-      if (!read_constant(editor, step, steps.size() == 1, queries, keys, &out)) return std::nullopt;
-    } else if (step.selects && step.fill != kMinusInfinity) {
+      if (!read_constant(editor, step, steps.size() == 1, i == innermost, queries, keys, &out)) return std::nullopt;
+    } else if (step.selects && step.fill != kMinusInfinity && !(i == innermost && step.fill <= kAbsorbsScores)) {
       return std::nullopt;
     } else {
       out.steps.push_back(step);
@@ -115,9 +120,26 @@ std::optional<AttentionMask> read_mask(Match& match, std::vector<MaskStep> steps
   return out;
 }
 
+namespace {
+
+// A selected finite fill as a mask to add.
+std::optional<MaskStep> as_added(Editor& editor, const MaskStep& step) {
+  if (!step.selects || step.fill == kMinusInfinity) return step;
+  const ValueId zero = editor.add_constant(ir::HostTensor::scalar(step.dtype, 0));
+  const ValueId fill = editor.add_constant(ir::HostTensor::scalar(step.dtype, step.fill));
+  auto mask = editor.add(Op::where, {step.value, step.keep ? zero : fill, step.keep ? fill : zero});
+  if (!mask) return std::nullopt;
+  return MaskStep{*mask};
+}
+
+}  // namespace
+
 std::optional<ValueId> build_mask(Editor& editor, const std::vector<MaskStep>& steps) {
   std::optional<ValueId> keep, added;
-  for (const MaskStep& step : steps) {
+  for (const MaskStep& spelled : steps) {
+    auto typed_step = as_added(editor, spelled);
+    if (!typed_step) return std::nullopt;
+    const MaskStep& step = *typed_step;
     if (!step.selects) {
       if (added) {
         const ir::DType a = editor.value(*added).dtype, b = editor.value(step.value).dtype;

@@ -13,6 +13,7 @@ struct MaskStep {
   bool selects = false;
   bool keep = true;   // which truth value keeps the score
   double fill = 0;
+  ir::DType dtype = ir::DType::f32;  // of the scores
 };
 
 struct AttentionMask {
@@ -32,10 +33,11 @@ struct KeptKeys {
   bool every_query_keeps_one = false;
 };
 
-// `steps` in any order; queries and keys are the last two extents of the scores. Nothing when the steps mean something that the
+// `steps` from the softmax inwards; queries and keys are the last two extents of the scores. Nothing when the steps mean something that the
 // operator cannot say exactly:
-//   - a finite fill that depends on data: a row that it fills entirely attends to everything evenly, the operator's gives NaN
-//   - a finite fill and another mask: which of the two wins depends on the scores
+//   - a finite fill that depends on data: a row that it fills entirely attends to everything evenly, the operator's gives NaN.
+//     A fill so low that scores vanish beside it (the lowest f32) is the same as added, and is taken so
+//   - a finite fill over another mask: in a row that both mask, which of the two wins depends on both
 std::optional<AttentionMask> read_mask(Match& match, std::vector<MaskStep> steps, int64_t queries, int64_t keys);
 
 // The mask operand, or kNoValue; nothing when the values do not combine.

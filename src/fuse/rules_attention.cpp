@@ -124,8 +124,9 @@ class AttentionMatch {
     if (const ir::Node* sum = match.take(value, Op::add)) return masked({sum->inputs[1]}, sum->inputs[0], depth) || masked({sum->inputs[0]}, sum->inputs[1], depth);
     if (const ir::Node* select = match.take(value, Op::where)) {
       const ValueId condition = select->inputs[0];
-      if (auto fill = scalar_for(match.editor, select->inputs[2], select->inputs[1])) return masked({condition, true, true, *fill}, select->inputs[1], depth);
-      if (auto fill = scalar_for(match.editor, select->inputs[1], select->inputs[2])) return masked({condition, true, false, *fill}, select->inputs[2], depth);
+      const ir::DType dtype = match.editor.value(value).dtype;
+      if (auto fill = scalar_for(match.editor, select->inputs[2], select->inputs[1])) return masked({condition, true, true, *fill, dtype}, select->inputs[1], depth);
+      if (auto fill = scalar_for(match.editor, select->inputs[1], select->inputs[2])) return masked({condition, true, false, *fill, dtype}, select->inputs[2], depth);
     }
     return false;
   }
