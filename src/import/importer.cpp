@@ -19,10 +19,19 @@ constexpr int64_t kForcedLimitBytes = int64_t{1} << 30;
 constexpr int kDeepestForcedChain = 500;
 constexpr int64_t kMostFoldedProducts = 200'000'000;
 
+// INT64_MAX where the size does not fit.
+int64_t bytes_of(ir::DType dtype, const std::vector<int64_t>& extents) {
+  int64_t bytes = ir::bytes_of(dtype);
+  bool fits = true;
+  for (int64_t extent : extents) {
+    if (extent == 0) return 0;
+    fits = fits && !__builtin_mul_overflow(bytes, extent, &bytes);
+  }
+  return fits ? bytes : INT64_MAX;
+}
+
 int64_t bytes_of(const ir::Graph& graph, ir::ValueId id) {
-  int64_t count = 1;
-  for (int64_t extent : graph.extents(id)) count *= extent;
-  return count * ir::bytes_of(graph.value(id).dtype);
+  return bytes_of(graph.value(id).dtype, graph.extents(id));
 }
 
 std::string describe_inputs(const Scope& scope, const onnx::NodeProto& node, const ir::Graph& graph) {
@@ -102,19 +111,18 @@ std::vector<ir::ValueId> Importer::emit(ir::Op op, std::vector<ir::ValueId> inpu
   types.resize(static_cast<size_t>(count));
 
   bool constant = true;
-  int64_t input_bytes = 0;
-  int64_t output_bytes = 0;
+  bool small = true;
   for (ir::ValueId id : node.inputs) {
     if (id == ir::kNoValue) continue;
     constant = constant && graph.is_constant(id);
-    input_bytes += bytes_of(graph, id);
+    small = small && bytes_of(graph, id) <= 8 * options_.fold_limit_bytes;
   }
+  int64_t output_bytes = 0;
   for (const auto& type : types) {
-    int64_t bytes = ir::bytes_of(type.dtype);
-    for (int64_t extent : ir::extents(type.shape)) bytes *= extent;
-    output_bytes += bytes;
+    const int64_t bytes = bytes_of(type.dtype, ir::extents(type.shape));
+    small = small && bytes <= options_.fold_limit_bytes;
+    if (small) output_bytes += bytes;
   }
-  bool small = output_bytes <= options_.fold_limit_bytes && input_bytes <= 8 * options_.fold_limit_bytes;
   if (op == ir::Op::matmul && constant && small) {
     const auto a = graph.extents(node.inputs[0]);
     const int64_t inner = node.attributes.integer("trans_a") ? a[a.size() - 2] : a.back();

@@ -113,6 +113,7 @@ ValueId Lowering::constant(ir::HostTensor tensor) {
 ValueId Lowering::scalar(DType dtype, double value) { return constant(ir::HostTensor::scalar(dtype, value)); }
 
 ValueId Lowering::iota(DType dtype, int64_t count, Extents shape) {
+  if (count > kLongestCount) unsupported("it counts to " + std::to_string(count));
   ir::HostTensor tensor(dtype, std::move(shape));
   for (int64_t i = 0; i < count; ++i) tensor.set_int(i, i);
   return constant(std::move(tensor));

@@ -93,6 +93,9 @@ class Lowering {
   std::vector<ValueId> inputs_;
 };
 
+// Counted sequences are constants: 1 GiB of i64.
+constexpr int64_t kLongestCount = int64_t{1} << 27;
+
 int64_t product(const Extents& extents, size_t from = 0, size_t to = SIZE_MAX);
 
 }  // namespace rtx::import

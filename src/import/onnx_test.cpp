@@ -278,6 +278,26 @@ TEST(Import, names_the_inputs_whose_values_decide_shapes) {
   EXPECT_EQ(graph->inputs.size(), 2U);
 }
 
+// numpy.random.seed(0); numpy.random.uniform(0, 1, 4) = 0.5488 0.7152 0.6028 0.5449
+TEST(Import, draws_the_mask_of_a_seeded_dropout_as_the_standard_does) {
+  TestModel model;
+  model.input("x", {"4"}).output("y").output("kept");
+  model.floats("ratio", {}, {0.6F});
+  auto& training = model.ints("training", {}, {});
+  training.set_data_type(onnx::TensorProto::BOOL);
+  training.add_int32_data(1);
+  auto& node = model.node("Dropout", {"x", "ratio", "training"}, {"y", "kept"});
+  auto unseeded = model.import();
+  ASSERT_FALSE(unseeded.ok());
+  EXPECT_TRUE(contains(unseeded.error().text(), "without a seed it drops at random"));
+  TestModel::set(node, "seed", int64_t{0});
+  auto graph = model.import();
+  ASSERT_TRUE(graph.ok()) << graph.error().text();
+  const auto& kept = *graph->value(graph->outputs[1]).constant;
+  const bool expected[] = {false, true, true, false};
+  for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(kept.get_int(i), expected[i]) << i;
+}
+
 TEST(Import, leaves_large_constants_as_nodes_until_a_shape_needs_them) {
   TestModel model;
   model.input("x", {"1"}).output("y");

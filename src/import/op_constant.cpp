@@ -57,7 +57,6 @@ void constant_of_shape_operator(Lowering& l) {
 }
 
 void range_operator(Lowering& l) {
-  constexpr double kMost = 1e9;
   const ir::HostTensor start = l.tensor(0, "start");
   const ir::HostTensor limit = l.tensor(1, "limit");
   const ir::HostTensor delta = l.tensor(2, "delta");
@@ -76,8 +75,8 @@ void range_operator(Lowering& l) {
   } else {
     count = std::ceil((limit.get_double(0) - start.get_double(0)) / delta.get_double(0));
   }
-  if (!(count <= kMost))
-    fail("it counts more than " + std::to_string(static_cast<int64_t>(kMost)) + " steps");
+  if (!(count <= static_cast<double>(kLongestCount)))
+    fail("it counts more than " + std::to_string(kLongestCount) + " steps");
   ir::HostTensor out(start.dtype(), {static_cast<int64_t>(std::max(count, 0.0))});
   for (int64_t i = 0; i < out.count(); ++i) {
     if (ir::is_integer(start.dtype()))

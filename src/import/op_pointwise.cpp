@@ -1,4 +1,7 @@
 // Operators that act element by element.
+#include <cstdint>
+#include <random>
+
 #include "import/element_type.h"
 #include "import/operators.h"
 
@@ -124,15 +127,38 @@ void is_nan_operator(Lowering& l) {
 
 void identity_operator(Lowering& l) { l.out(0, l.in(0)); }
 
+// The mask that a stated seed draws by the standard's reference: uniform doubles of the Mersenne Twister, kept from
+// `ratio` on. A constant, since the same seed draws the same mask on every run.
+void seeded_dropout(Lowering& l, double ratio, int64_t seed) {
+  const ValueId x = l.in(0);
+  if (!(ratio > 0 && ratio < 1)) fail("ratio " + std::to_string(ratio) + " is outside [0, 1)");
+  if (seed < 0 || seed > UINT32_MAX) unsupported("its seed does not fit 32 bits");
+  ir::HostTensor mask(DType::boolean, l.shape(x));
+  if (mask.count() > (int64_t{1} << 26)) unsupported("its mask is too large to be a constant");
+  std::mt19937 bits(static_cast<uint32_t>(seed));
+  for (int64_t i = 0; i < mask.count(); ++i) {
+    const double high = static_cast<double>(bits() >> 5);
+    const double low = static_cast<double>(bits() >> 6);
+    mask.set_int(i, (high * 67108864.0 + low) / 9007199254740992.0 >= ratio);
+  }
+  const ValueId kept = l.constant(std::move(mask));
+  const ValueId grown = l.binary(Op::mul, x, l.scalar_like(x, 1 / (1 - ratio)));
+  l.out(0, l.where(kept, grown, l.scalar_like(x, 0)));
+  l.out(1, kept);
+}
+
 // Inference: the identity, and a mask: of ones from version 12 on, of zeros before, as runtimes gave it then.
-// A ratio that would drop something makes the result random.
+// Training without a seed makes the result random.
 void dropout_operator(Lowering& l) {
   const ValueId x = l.in(0);
   if (l.version() >= 12 && l.has(2)) {
     const ir::HostTensor training = l.tensor(2, "training_mode");
     if (training.count() > 0 && training.get_int(0) != 0) {
-      const double ratio = l.has(1) ? l.tensor(1, "ratio").get_double(0) : 0.5;
-      if (ratio != 0) unsupported("in training mode it drops at random");
+      const ir::HostTensor given = l.has(1) ? l.tensor(1, "ratio") : ir::HostTensor::scalar(DType::f64, 0.5);
+      if (given.count() != 1) fail("ratio has " + std::to_string(given.count()) + " elements, expected one");
+      const double ratio = given.get_double(0);
+      if (ratio != 0 && !l.attribute("seed")) unsupported("in training mode without a seed it drops at random");
+      if (ratio != 0) return seeded_dropout(l, ratio, l.integer("seed", 0));
     }
   }
   l.out(0, x);
