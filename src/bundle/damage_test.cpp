@@ -36,7 +36,7 @@ Bytes written(const Plan& plan, const KeyPair* key, const WriteOptions& base = {
 // From a page-aligned copy, as a mapping would be.
 Result<Opened> open_copy(const Bytes& bytes, const ReadOptions& options) {
   auto* data = static_cast<std::byte*>(std::aligned_alloc(4096, (bytes.size() + 4096) / 4096 * 4096));
-  std::memcpy(data, bytes.data(), bytes.size());
+  std::copy(bytes.begin(), bytes.end(), data);
   return open_bytes({data, bytes.size()}, std::shared_ptr<const void>(data, [](const void* p) { std::free(const_cast<void*>(p)); }), "", options, false);
 }
 
