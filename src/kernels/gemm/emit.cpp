@@ -31,7 +31,7 @@ std::string offset_text(const codegen::Index& index) {
 }
 
 void print_shape(Source& s, const Problem& p, const Params& x, const Tiling& t) {
-  static const char* const kSources[] = {"panels", "rows", "task"};
+  static const char* const kSources[] = {"panels", "rows", "task", "rows"};
   s.open("struct Shape");
   s.line("using A = " + codegen::type_text(p.a.dtype) + ";");
   s.line("using B = " + codegen::type_text(p.b.dtype) + ";");
@@ -92,6 +92,8 @@ Result<backend::KernelPlan> Family::emit(const Problem& p, const Params& x, cons
   }
   s.include("codegen/row.inc.h");
   s.include("kernels/gemm/device_cpu.h");
+  const bool streams = BSource(x.b_source) == BSource::stream;
+  if (streams) s.include("kernels/gemm/device_cpu_stream.h");
   s.open("namespace of_" + plan.name);
   print_shape(s, p, x, t);
   print_epilogue(s, p, t);
@@ -116,12 +118,13 @@ Result<backend::KernelPlan> Family::emit(const Problem& p, const Params& x, cons
   backend::Launch product{entry, {t.groups, 1, 1}, {}, t.scratch_bytes, {}};
   s.line("// args: A, B" + std::string(packs ? " packed" : "") + ", then the epilogue's buffers; a group is one MC x NC tile");
   s.open("KERNEL(" + entry + ")");
-  s.line("static_assert(gemm::Tiling<Shape>::scratch_bytes == " + number(t.scratch_bytes) + ");");
+  s.line("static_assert(gemm::" + std::string(streams ? "Streaming" : "Tiling") + "<Shape>::scratch_bytes == " + number(t.scratch_bytes) + ");");
   int first = 0;
   if (p.k > 0) {
     s.line("const auto* const a = ARG(const Shape::A, 0);");
     s.line(packs ? "const Shape::B* const b = nullptr;" : "const auto* const b = ARG(const Shape::B, 1);");
-    s.line(packs ? "const auto* const panels = ARG(const Shape::Panel, 1);" : "const Shape::Panel* const panels = nullptr;");
+    if (packs) s.line("const auto* const panels = ARG(const Shape::Panel, 1);");
+    else if (!streams) s.line("const Shape::Panel* const panels = nullptr;");
     product.arguments = {BufferRef{BufferKind::input, p.a.input}, packs ? packed : BufferRef{BufferKind::input, p.b.input}};
     first = 2;
   } else {
@@ -133,7 +136,8 @@ Result<backend::KernelPlan> Family::emit(const Problem& p, const Params& x, cons
   std::string members;
   for (size_t i = 0; i < p.epilogue.buffers.size(); ++i) members += (i ? ", b" : "b") + number(int64_t(i));
   s.line("const Epilogue epilogue{" + members + "};");
-  s.line("GROUP_LOOP(g) gemm::tile<Shape>(a, b, panels, scratch, epilogue, g);");
+  s.line(streams ? "GROUP_LOOP(g) gemm::stream<Shape>(a, b, scratch, epilogue, g);"
+                 : "GROUP_LOOP(g) gemm::tile<Shape>(a, b, panels, scratch, epilogue, g);");
   s.close();
   s.close();
   for (const auto& buffer : codegen::buffer_arguments(p.epilogue)) product.arguments.push_back(buffer);

@@ -5,7 +5,7 @@
 // A tile is MC x NC elements of C for one batch entry over all of K, computed by MR x NR register tiles (device_cpu.h). A and B
 // are any affine views of body inputs (transposed, strided, broadcast over the batch); a B that is a weight is packed once when
 // the program is loaded, another B per run or read in place. The epilogue is an ElementDag over (batch, m, n), applied to each
-// finished row in L1. Every element is one chain of fused multiply-adds in increasing k, so all parameters give the same bits.
+// finished row in L1. A few rows of A against a B read once are streamed instead (device_cpu_stream.h). Every element is one chain of fused multiply-adds in increasing k, so all parameters give the same bits.
 //
 // f32, f16 and bf16 compute in f32; f64 in f64; 32- and 64-bit integers in themselves (modulo 2^bits).
 #include <cstdint>
@@ -41,7 +41,7 @@ struct Problem {
   bool empty() const { return batches == 0 || m == 0 || n == 0; }
 };
 
-enum class BSource : int64_t { panels = 0, rows = 1, task = 2 };  // as in device_cpu.h
+enum class BSource : int64_t { panels = 0, rows = 1, task = 2, stream = 3 };  // as in device_cpu.h; stream: device_cpu_stream.h
 
 struct Params {
   int64_t mr = 6, vectors = 2;    // register tile: rows, vectors of columns

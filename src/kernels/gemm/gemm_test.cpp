@@ -55,6 +55,11 @@ TEST(Gemm, every_parameter_gives_the_same_bits) {
   EXPECT_EQ(testing::check_candidates<Family>("a: f16[2,30,40]; b: f16[2,50,40]; y = matmul(a, b, trans_b=1); return y", 6), "");
 }
 
+TEST(Gemm, a_few_rows_streamed_past_b_give_the_bits_of_the_tiled_product) {
+  EXPECT_EQ(testing::check_candidates<Family>("a: f32[3,70]; b: f32[70,133]; c: f32[133]; y = matmul(a, b); z = add(y, c); return z", 14), "");
+  EXPECT_EQ(testing::check_candidates<Family>("a: bf16[2,1,19]; b: bf16[2,19,40]; y = matmul(a, b); return y", 10), "");
+}
+
 TEST(Gemm, batches_broadcast_in_either_operand_and_may_be_joined_with_the_rows) {
   EXPECT_EQ(testing::check<Family>(cases({
                 "a: f32[2,3,5,7]; b: f32[7,9]; y = matmul(a, b); return y",
