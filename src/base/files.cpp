@@ -127,7 +127,8 @@ std::vector<std::string> list_directory(const std::string& path) {
 }
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Without O_NONBLOCK, opening a pipe waits for a writer before anyone can see that it is no file.
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info {};
   if (file.number < 0 || fstat(file.number, &info) != 0) return user_error("cannot read " + path, reason());
   if (!S_ISREG(info.st_mode)) return user_error("cannot read " + path, "it is not a regular file");

@@ -1,6 +1,7 @@
 #include "bundle/bundle.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -229,6 +230,8 @@ TEST(Bundle, a_path_that_is_no_file_is_the_users_mistake) {
   Directory directory;
   EXPECT_EQ(open(directory / "nothing.rtxgc", {}).error().kind, ErrorKind::user);
   EXPECT_EQ(open(directory.path(), {}).error().kind, ErrorKind::user);
+  ASSERT_EQ(::mkfifo((directory / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(open(directory / "pipe", {}).error().kind, ErrorKind::user) << "and nobody waits for a writer";
 }
 
 // The golden file of each format version opens for ever. Made once, by this test with RTX_WRITE_GOLDEN set.
