@@ -47,8 +47,9 @@ function(rtx_add_unit_test target label)
     PROPERTIES LABELS "${label}" TIMEOUT 300 ENVIRONMENT "${RTX_TEST_ENVIRONMENT}")
 endfunction()
 
-# Tests never touch the user's cache or keys.
+# Tests never touch the user's cache or keys. A refused allocation is an error of ours to report, under asan too.
 set(RTX_TEST_ENVIRONMENT
+  "ASAN_OPTIONS=allocator_may_return_null=1"
   "RTX_CACHE_DIR=${CMAKE_BINARY_DIR}/test-home/cache"
   "XDG_CONFIG_HOME=${CMAKE_BINARY_DIR}/test-home/config"
   "RTX_BUILD_DIR=${CMAKE_BINARY_DIR}")
