@@ -164,7 +164,7 @@ ValueId Lowering::slice_axis(ValueId x, int64_t axis, int64_t start, int64_t len
   Extents starts(lengths.size(), 0);
   Extents steps(lengths.size(), 1);
   const auto at = static_cast<size_t>(axis);
-  lengths.at(at) = length;
+  lengths[at] = length;
   starts[at] = start;
   steps[at] = step;
   return slice(x, std::move(starts), std::move(steps), std::move(lengths));

@@ -1,5 +1,6 @@
 // ONNX Attention: brought to four dimensions, cache joined, mask completed, then one attention node. What the
 // node cannot say (a causal frontier that differs per batch, the scores as a result) is written out.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -31,7 +32,6 @@ ValueId split_heads(Lowering& l, ValueId x, int64_t heads, const char* role) {
 ValueId joined_cache(Lowering& l, int past_input, ValueId fresh) {
   if (!l.has(past_input)) return fresh;
   const ValueId past = l.in(past_input);
-  l.need_rank(past, 4, "a past cache");
   if (l.shape(past)[2] == 0) return fresh;
   return l.concat({l.cast(past, l.dtype(fresh)), fresh}, 2);
 }
@@ -166,7 +166,9 @@ void attention_operator(Lowering& l) {
     a.k = split_heads(l, a.k, key_heads, "K");
     a.v = split_heads(l, a.v, key_heads, "V");
   }
-  a.past = l.has(4) ? l.shape(l.in(4)).at(2) : 0;
+  for (int i : {4, 5})
+    if (l.has(i)) l.need_rank(l.in(i), 4, "a past cache");
+  a.past = l.has(4) ? l.shape(l.in(4))[2] : 0;
   a.k = joined_cache(l, 4, a.k);
   a.v = joined_cache(l, 5, a.v);
   l.out(1, a.k);
@@ -179,11 +181,16 @@ void attention_operator(Lowering& l) {
     fail(std::to_string(query_heads) + " query heads are not a multiple of " + std::to_string(key_heads) +
          " key heads");
   a.scale = l.attribute("scale") ? l.real("scale", 1) : 1.0 / std::sqrt(static_cast<double>(l.shape(a.q)[3]));
-  a.softcap = l.real("softcap", 0);
+  a.softcap = std::max(l.real("softcap", 0), 0.0);
   a.causal = l.integer("is_causal", 0) != 0;
   if (l.version() >= 25) {
-    a.window_left = l.integer("left_window_size", -1);
-    a.window_right = l.integer("right_window_size", -1);
+    const auto window = [&](const char* name) {
+      const int64_t size = l.integer(name, -1);
+      if (size < -1) fail(std::string(name) + " is " + std::to_string(size) + ", expected -1 or a size");
+      return size > kLongestCount ? -1 : size;
+    };
+    a.window_left = window("left_window_size");
+    a.window_right = window("right_window_size");
   }
   if (l.has(3)) a.mask = completed_mask(l, l.in(3), a);
   if (l.has(6)) a.valid_length = l.reshape(l.cast(l.in(6), DType::i64), {l.shape(a.q)[0]});

@@ -80,7 +80,9 @@ void range_operator(Lowering& l) {
   ir::HostTensor out(start.dtype(), {static_cast<int64_t>(std::max(count, 0.0))});
   for (int64_t i = 0; i < out.count(); ++i) {
     if (ir::is_integer(start.dtype()))
-      out.set_int(i, start.get_int(0) + i * delta.get_int(0));
+      out.set_int(i,
+                  static_cast<int64_t>(static_cast<uint64_t>(start.get_int(0)) +
+                                       static_cast<uint64_t>(i) * static_cast<uint64_t>(delta.get_int(0))));
     else
       out.set_double(i, start.get_double(0) + static_cast<double>(i) * delta.get_double(0));
   }
@@ -95,7 +97,7 @@ void eye_like_operator(Lowering& l) {
   if (!dtype) unsupported("its element type is " + onnx_dtype_name(code));
   if (product(extents) > (int64_t{1} << 26)) unsupported("its result is too large to be a constant");
   ir::HostTensor out(*dtype, extents);
-  const int64_t k = l.integer("k", 0);
+  const int64_t k = std::clamp<int64_t>(l.integer("k", 0), -extents[0], extents[1]);
   for (int64_t row = 0; row < extents[0]; ++row)
     if (row + k >= 0 && row + k < extents[1]) out.set_int(row * extents[1] + row + k, 1);
   l.out(0, l.constant(std::move(out)));

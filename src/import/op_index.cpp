@@ -41,8 +41,10 @@ void one_hot_operator(Lowering& l) {
   const ir::HostTensor depth_tensor = l.tensor(1, "depth");
   if (depth_tensor.count() != 1)
     fail("depth has " + std::to_string(depth_tensor.count()) + " elements, expected one");
-  const auto depth = static_cast<int64_t>(depth_tensor.get_double(0));
-  if (depth < 0 || depth > (int64_t{1} << 24)) fail("depth is " + std::to_string(depth));
+  l.need_rank(l.in(2), 1, "values");
+  const double given = depth_tensor.get_double(0);
+  if (!(given >= 0 && given <= static_cast<double>(1 << 24))) fail("depth is " + std::to_string(given));
+  const auto depth = static_cast<int64_t>(given);
   const int64_t rank = l.rank(l.in(0)) + 1;
   const auto axis = static_cast<size_t>(l.axis(l.integer("axis", -1), rank));
   const ValueId indices = l.cast(l.in(0), DType::i64);

@@ -123,6 +123,7 @@ void microsoft_rotary_operator(Lowering& l) {
            l.integer("rotary_embedding_dim", 0),
            l.integer("interleaved", 0) != 0 ? 1 : 0};
   const Extents from = l.shape(r.x);
+  l.need_rank(r.cos, 2, "cos_cache");
   if (from.size() == 3 && r.heads == 0) {
     const int64_t head = 2 * l.shape(r.cos).back();
     if (head == 0 || from[2] % head != 0)

@@ -127,8 +127,8 @@ void is_nan_operator(Lowering& l) {
 
 void identity_operator(Lowering& l) { l.out(0, l.in(0)); }
 
-// The mask that a stated seed draws by the standard's reference: uniform doubles of the Mersenne Twister, kept from
-// `ratio` on. A constant, since the same seed draws the same mask on every run.
+// The mask that a stated seed draws by the standard's reference: uniform doubles of the Mersenne Twister,
+// kept from `ratio` on. A constant, since the same seed draws the same mask on every run.
 void seeded_dropout(Lowering& l, double ratio, int64_t seed) {
   const ValueId x = l.in(0);
   if (!(ratio > 0 && ratio < 1)) fail("ratio " + std::to_string(ratio) + " is outside [0, 1)");
@@ -157,7 +157,8 @@ void dropout_operator(Lowering& l) {
       const ir::HostTensor given = l.has(1) ? l.tensor(1, "ratio") : ir::HostTensor::scalar(DType::f64, 0.5);
       if (given.count() != 1) fail("ratio has " + std::to_string(given.count()) + " elements, expected one");
       const double ratio = given.get_double(0);
-      if (ratio != 0 && !l.attribute("seed")) unsupported("in training mode without a seed it drops at random");
+      if (ratio != 0 && !l.attribute("seed"))
+        unsupported("in training mode without a seed it drops at random");
       if (ratio != 0) return seeded_dropout(l, ratio, l.integer("seed", 0));
     }
   }

@@ -254,10 +254,11 @@ void pad_operator(Lowering& l) {
   const ValueId fill = l.version() >= 11 && l.has(2)
                            ? l.reshape(l.in(2), {})
                            : l.scalar_like(x, l.version() < 11 ? l.real("value", 0) : 0);
+  constexpr int64_t kMost = int64_t{1} << 40;
   for (size_t i = 0; i < axes.size(); ++i) {
     const int64_t before = (*given)[i];
     const int64_t after = (*given)[i + axes.size()];
-    if (std::max(std::abs(before), std::abs(after)) > (int64_t{1} << 40))
+    if (std::max({before, after}) > kMost || std::min({before, after}) < -kMost)
       fail("pads " + ir::text(*given) + " are too large");
     if (before != 0 || after != 0) x = padded(l, x, axes[i], before, after, mode, fill);
   }

@@ -284,6 +284,22 @@ TEST(Refuse, an_ill_formed_node_by_its_name_and_the_shapes_it_sees) {
   EXPECT_SAYS(text, "inner dimensions differ");
 }
 
+TEST(Refuse, operands_of_the_wrong_rank) {
+  TestModel attention(23);
+  attention.input("q", {"1", "2", "3", "4"}).input("past", {"4"}).output("y");
+  attention.node("Attention", {"q", "q", "q", "", "past", "past"}, {"y"});
+  EXPECT_SAYS(attention.text(), "a past cache has shape [4], expected 4 dimensions");
+  TestModel one_hot;
+  one_hot.input("i", {"2"}, onnx::TensorProto::INT64).input("values", {}).output("y");
+  one_hot.ints("depth", {}, {3});
+  one_hot.node("OneHot", {"i", "depth", "values"}, {"y"});
+  EXPECT_SAYS(one_hot.text(), "values has shape [], expected 1 dimensions");
+  TestModel scalar;
+  scalar.input("x", {}).output("y");
+  scalar.node("LayerNormalization", {"x", "x"}, {"y"});
+  EXPECT_SAYS(scalar.text(), "axis -1 is outside");
+}
+
 TEST(Refuse, a_shape_that_depends_on_an_input_without_a_value) {
   TestModel model;
   model.input("x", {"6"}).input("to", {"2"}, onnx::TensorProto::INT64).output("y");
