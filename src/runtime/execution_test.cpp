@@ -10,20 +10,23 @@ namespace {
 // Allocations of this thread, to show that a run in the steady state makes none.
 thread_local int64_t allocations_here = 0;
 
-void* counted(size_t bytes) {
+[[gnu::noinline]] void* counted(size_t bytes) {
   ++allocations_here;
   if (void* pointer = std::malloc(bytes ? bytes : 1)) return pointer;
   throw std::bad_alloc();
 }
 
+// Not inlined: GCC would take free() behind an inlined new for a mismatch.
+[[gnu::noinline]] void given_back(void* pointer) noexcept { std::free(pointer); }
+
 }  // namespace
 
 void* operator new(size_t bytes) { return counted(bytes); }
 void* operator new[](size_t bytes) { return counted(bytes); }
-void operator delete(void* pointer) noexcept { std::free(pointer); }
-void operator delete[](void* pointer) noexcept { std::free(pointer); }
-void operator delete(void* pointer, size_t) noexcept { std::free(pointer); }
-void operator delete[](void* pointer, size_t) noexcept { std::free(pointer); }
+void operator delete(void* pointer) noexcept { given_back(pointer); }
+void operator delete[](void* pointer) noexcept { given_back(pointer); }
+void operator delete(void* pointer, size_t) noexcept { given_back(pointer); }
+void operator delete[](void* pointer, size_t) noexcept { given_back(pointer); }
 
 namespace rtx::runtime {
 
