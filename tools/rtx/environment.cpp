@@ -1,0 +1,42 @@
+#include "rtx/environment.h"
+
+#include <cstdlib>
+
+#include "cache/cache.h"
+
+namespace rtx::tools {
+
+const std::vector<Variable>& environment_table() {
+  static const std::vector<Variable> table = {
+      {"RTX_CACHE_DIR", "where kernels are remembered (else $XDG_CACHE_HOME/rtx-synth, else ~/.cache/rtx-synth)"},
+      {"RTX_CACHE_MAX_MB", "size bound of that directory in MiB (default 2048)"},
+      {"RTX_CXX", "C++ compiler of the cpu target (else the first of c++, g++, clang++ on PATH)"},
+      {"RTX_OPENBLAS", "OpenBLAS library of the unfused baseline (else libopenblas.so.0)"},
+      {"XDG_CONFIG_HOME", "signing keys live in rtx-synth below it (else ~/.config/rtx-synth)"},
+      {"XDG_CACHE_HOME", "see RTX_CACHE_DIR"},
+      {"HOME", "see the two above"},
+      {"TMPDIR", "intermediate files (default /tmp)"},
+      {"PATH", "where compilers are looked up"},
+      {"NO_COLOR", "set: no colour on a terminal"},
+  };
+  return table;
+}
+
+std::optional<std::string> environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value && *value ? std::optional<std::string>(value) : std::nullopt;
+}
+
+std::string key_directory() {
+  if (auto config = environment("XDG_CONFIG_HOME"); config && config->front() == '/') return *config + "/rtx-synth";
+  if (auto home = environment("HOME"); home && home->front() == '/') return (*home == "/" ? "" : *home) + "/.config/rtx-synth";
+  return {};
+}
+
+std::string cache_directory() {
+  return cache::default_directory([](const char* name) { return environment(name); });
+}
+
+std::string temporary_directory() { return environment("TMPDIR").value_or("/tmp"); }
+
+}  // namespace rtx::tools

@@ -1,0 +1,64 @@
+#pragma once
+// Workbench: the tools of one target (compiler, device, dialect, cache, workers), made once a command. The only file that knows
+// which backends there are, together with the list in backends.cpp.
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/compiler.h"
+#include "backend/device.h"
+#include "base/result.h"
+#include "compiler/pipeline.h"
+#include "rtx/console.h"
+
+namespace rtx::tools {
+
+struct Target {
+  std::string name;
+  bool available = false;
+  std::string why;       // when it is not available
+  std::string fix;
+  backend::Caps caps;    // when it is
+  std::string compiler;  // identity, when there is one
+};
+// Every target this program knows, available or not.
+std::vector<Target> list_targets();
+// Kind device with the reason when `name` is not available, kind user when there is no such target.
+Result<Target> require_target(const std::string& name);
+
+struct WorkbenchOptions {
+  std::string target = "cpu";
+  std::string arch;      // empty: the device's own
+  int threads = 0, jobs = 0;
+  bool workers = true;   // candidates run in worker processes
+  uint64_t seed = 1;
+};
+
+class Workbench {
+ public:
+  static Result<std::unique_ptr<Workbench>> open(const WorkbenchOptions& options, Console& console);
+  compiler::Toolbox toolbox();
+  backend::Device& device() { return *device_; }
+  std::shared_ptr<backend::Device> shared_device() { return device_; }
+  backend::Compiler& compiler() { return *compiler_; }
+  cache::Cache& cache() { return *cache_; }
+  const WorkbenchOptions& options() const { return options_; }
+  // The library of the unfused baseline, or why there is none.
+  Result<std::function<std::optional<backend::KernelPlan>(const ir::Graph&)>> vendor_library();
+
+ private:
+  WorkbenchOptions options_;
+  std::shared_ptr<backend::Device> device_;
+  std::unique_ptr<backend::Compiler> compiler_;
+  codegen::Dialect dialect_;
+  std::unique_ptr<cache::Cache> cache_;
+  std::unique_ptr<tune::Evaluator> evaluator_;
+};
+
+// The device of a worker process.
+Result<std::shared_ptr<backend::Device>> make_device(const std::string& target, int threads, const std::string& arch);
+std::unique_ptr<cache::Cache> open_cache(Console& console);
+std::string own_program();  // path of the running executable
+
+}  // namespace rtx::tools
