@@ -141,7 +141,7 @@ Result<Compiled> compile(const ir::Graph& graph, const Toolbox& toolbox, const O
   plan.identity = {caps.target, caps.device, caps.arch, caps.driver, bundle::kRuntimeAbi, {}, std::string(codegen::synth_sha_all())};
   RTX_TRY(plan.identity.toolchain, tools.compiler->toolchain(caps.arch));
   plan.deterministic = options.deterministic;
-  plan.graph = ir::to_text(graph);
+  plan.graph = ir::to_text(out.graph);
   for (auto& item : wanted) {
     bundle::KernelRecord record;
     const auto& choice = *item.choice;

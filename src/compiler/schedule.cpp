@@ -52,6 +52,17 @@ class Scheduler {
       has_slot_.insert(graph_.inputs[i]);
     }
     for (size_t i = 0; i < graph_.outputs.size(); ++i) plan_.outputs.push_back(describe(graph_.outputs[i], graph_.output_name(i)));
+    for (const auto& state : graph_.states) {
+      bundle::StateInfo info;
+      info.info = describe(state.input, state.name);
+      info.axis = state.axis;
+      for (size_t i = 0; i < graph_.inputs.size(); ++i)
+        if (graph_.inputs[i] == state.input) info.input = static_cast<int>(i);
+      for (size_t i = 0; i < graph_.outputs.size(); ++i)
+        if (graph_.outputs[i] == state.output && info.output < 0) info.output = static_cast<int>(i);
+      state_outputs_.insert(info.output);
+      plan_.states.push_back(std::move(info));
+    }
     for (const auto& specialized : graph_.specialized) {
       bundle::SpecializedValue value;
       value.info = {specialized.name, specialized.value.dtype(), specialized.value.extents(), {}, 0};
@@ -83,10 +94,11 @@ class Scheduler {
   }
 
   void place_values() {
-    // Graph outputs first: the first output of a buffer is computed in place, later ones are copies.
+    // Graph outputs first: the first output of a buffer is computed in place, later ones are copies. What replaces a state is
+    // computed beside it and copied when every step has read the old value.
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
       const ir::ValueId owner = root(graph_.outputs[i]);
-      if (graph_.is_constant(owner) || has_slot_.count(owner) != 0) continue;
+      if (graph_.is_constant(owner) || has_slot_.count(owner) != 0 || state_outputs_.count(static_cast<int>(i)) != 0) continue;
       const auto& layout = graph_.value(graph_.outputs[i]).layout;
       if (owner != graph_.outputs[i] && !layout.dense()) continue;
       slot_[index(owner)] = Slot{SlotKind::output, static_cast<int64_t>(i), 0};
@@ -177,6 +189,7 @@ class Scheduler {
   std::vector<ir::ValueId> root_;
   std::vector<Slot> slot_;
   std::set<ir::ValueId> has_slot_;
+  std::set<int> state_outputs_;
   std::map<ir::ValueId, int64_t> constants_;
   Placement placement_;
   size_t first_workspace_ = 0;

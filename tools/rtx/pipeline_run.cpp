@@ -1,0 +1,122 @@
+#include "rtx/pipeline_run.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "ir/text.h"
+#include "rtx/environment.h"
+#include "rtx/interrupt.h"
+#include "validate/validate.h"
+
+namespace rtx::tools {
+
+compiler::Options pipeline_options(const TuneOptions& tune, const Common& common, Console& console) {
+  compiler::Options options;
+  options.tune = !tune.no_tune && tune.budget > 0;
+  options.budget_seconds = tune.budget;
+  options.budget_per_op_seconds = tune.budget_per_op;
+  options.deterministic = tune.deterministic;
+  options.jobs = common.jobs;
+  options.stop = &interrupted();
+  options.progress = [&console](std::string_view what, int done, int total) { console.progress(what, done, total); };
+  options.notice = [&console](std::string_view line) { console.notice(line); };
+  return options;
+}
+
+Result<compiler::Compiled> compile_graph(const ir::Graph& graph, Workbench& bench, const compiler::Options& options) {
+  return compiler::compile(graph, bench.toolbox(), options);
+}
+
+Result<compiler::Compiled> compile_baseline(const ir::Graph& graph, Workbench& bench, compiler::Options options) {
+  options.fuse = false;
+  options.lock_file.clear();
+  RTX_TRY(options.vendor, bench.vendor_library());
+  return compiler::compile(graph, bench.toolbox(), options);
+}
+
+Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const runtime::Program> program, const std::vector<ir::HostTensor>& inputs) {
+  auto session = std::make_unique<Session>();
+  session->program_ = std::move(program);
+  RTX_TRY(session->execution_, session->program_->create_execution());
+  session->inputs_ = inputs;
+  const auto& plan = session->program_->plan();
+  session->outputs_.reserve(plan.outputs.size());
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    auto& tensor = session->inputs_[i];
+    session->input_bindings_.push_back({plan.inputs[i].name, {tensor.mutable_bytes(), tensor.dtype(), tensor.extents(), {}}});
+  }
+  std::vector<bool> is_state(plan.outputs.size(), false);
+  for (const auto& state : plan.states)
+    if (state.output >= 0) is_state[static_cast<size_t>(state.output)] = true;
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    session->outputs_.emplace_back(plan.outputs[i].dtype, plan.outputs[i].extents);
+    auto& tensor = session->outputs_.back();
+    if (!is_state[i]) session->output_bindings_.push_back({plan.outputs[i].name, {tensor.mutable_bytes(), tensor.dtype(), tensor.extents(), {}}});
+  }
+  return session;
+}
+
+Status Session::run() { return execution_->run(input_bindings_, output_bindings_); }
+
+Result<double> Session::time_once() {
+  const auto start = std::chrono::steady_clock::now();
+  RTX_CHECK(run());
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+Result<std::vector<runtime::StepTime>> Session::run_timed() {
+  std::vector<runtime::StepTime> times;
+  RTX_CHECK(execution_->run_timed(input_bindings_, &times));
+  return times;
+}
+
+Result<std::vector<ir::HostTensor>> plan_inputs(const bundle::Plan& plan, const std::map<std::string, ir::HostTensor>& named, std::optional<uint64_t> random) {
+  std::vector<ir::HostTensor> drawn;
+  std::vector<std::string> names;
+  if (random) {
+    // The plan's graph says which inputs are indices, so random ones stay in range.
+    auto graph = ir::parse(plan.graph);
+    if (graph.ok() && graph->inputs.size() == plan.inputs.size()) drawn = validate::make_inputs(*graph, *random, validate::InputKind::random);
+  }
+  for (const auto& [name, tensor] : named) {
+    const bool known = std::any_of(plan.inputs.begin(), plan.inputs.end(), [&](const auto& info) { return info.name == name; }) ||
+                       std::any_of(plan.specialized.begin(), plan.specialized.end(), [&](const auto& value) { return value.info.name == name; });
+    if (!known) {
+      std::string all;
+      for (const auto& info : plan.inputs) all += (all.empty() ? "" : ", ") + info.name;
+      return user_error("the model has no input '" + name + "'", "its inputs are " + all);
+    }
+  }
+  std::vector<ir::HostTensor> out;
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    const auto& info = plan.inputs[i];
+    if (auto found = named.find(info.name); found != named.end()) {
+      if (found->second.dtype() != info.dtype || found->second.extents() != info.extents)
+        return user_error("input '" + info.name + "' does not fit", "found " + std::string(ir::name(found->second.dtype())) + ir::text(found->second.extents()) +
+                                                                        ", wanted " + std::string(ir::name(info.dtype)) + ir::text(info.extents));
+      out.push_back(found->second);
+    } else if (random && i < drawn.size()) {
+      out.push_back(drawn[i]);
+    } else if (random) {
+      ir::HostTensor tensor(info.dtype, info.extents);  // no graph to ask: small non-negative integers fit any index
+      for (int64_t e = 0; e < tensor.count(); ++e) tensor.set_double(e, ir::is_floating(info.dtype) ? 0.01 * static_cast<double>((e * 37 + static_cast<int64_t>(*random)) % 200 - 100) : 0);
+      out.push_back(std::move(tensor));
+    } else {
+      return user_error("input '" + info.name + "' has no value", "it is " + std::string(ir::name(info.dtype)) + ir::text(info.extents),
+                        "give --input " + info.name + "=FILE, or --random SEED");
+    }
+  }
+  return out;
+}
+
+runtime::LoadOptions load_options(Workbench* bench, const Common& common, Console& console, bool allow_unsigned) {
+  runtime::LoadOptions options;
+  if (bench) options.device = bench->shared_device();
+  options.threads = common.threads;
+  options.allow_unsigned = allow_unsigned;
+  options.key_directory = key_directory();
+  options.notice = [&console](std::string_view line) { console.notice(line); };
+  return options;
+}
+
+}  // namespace rtx::tools

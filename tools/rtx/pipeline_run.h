@@ -1,0 +1,45 @@
+#pragma once
+// What several commands share around the pipeline: compiling with progress and notices, running programs on host tensors, timing
+// the compiled model and its unfused baseline side by side.
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/pipeline.h"
+#include "measure/measure.h"
+#include "rtx/console.h"
+#include "rtx/options.h"
+#include "rtx/workbench.h"
+#include "runtime/program.h"
+
+namespace rtx::tools {
+
+compiler::Options pipeline_options(const TuneOptions& tune, const Common& common, Console& console);
+Result<compiler::Compiled> compile_graph(const ir::Graph& graph, Workbench& bench, const compiler::Options& options);
+// The unfused baseline of the same graph: one kernel a node, the vendor library for matmul.
+Result<compiler::Compiled> compile_baseline(const ir::Graph& graph, Workbench& bench, compiler::Options options);
+
+// A program with the tensors of one run bound to it.
+class Session {
+ public:
+  static Result<std::unique_ptr<Session>> open(std::shared_ptr<const runtime::Program> program, const std::vector<ir::HostTensor>& inputs);
+  Status run();
+  Result<double> time_once();  // seconds
+  Result<std::vector<runtime::StepTime>> run_timed();
+  const std::vector<ir::HostTensor>& outputs() const { return outputs_; }
+  const runtime::Program& program() const { return *program_; }
+
+ private:
+  std::shared_ptr<const runtime::Program> program_;
+  std::unique_ptr<runtime::Execution> execution_;
+  std::vector<ir::HostTensor> inputs_, outputs_;
+  std::vector<runtime::Binding> input_bindings_, output_bindings_;
+};
+
+// Inputs of a plan from named tensors, or random ones where `random` is given; errors name what is missing.
+Result<std::vector<ir::HostTensor>> plan_inputs(const bundle::Plan& plan, const std::map<std::string, ir::HostTensor>& named, std::optional<uint64_t> random);
+
+runtime::LoadOptions load_options(Workbench* bench, const Common& common, Console& console, bool allow_unsigned);
+
+}  // namespace rtx::tools
