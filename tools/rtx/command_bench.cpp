@@ -1,0 +1,247 @@
+// rtx bench: a bundle, a model, or the kernel suite; everything that is compared runs interleaved in this process.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <thread>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "rtx/options.h"
+#include "rtx/pipeline_run.h"
+#include "rtx/problems.h"
+#include "rtx/rebuild.h"
+#include "rtx/result_file.h"
+
+namespace rtx::tools {
+
+namespace {
+
+// The suite of the cpu target: one line a problem. The baseline of each is the same graph unfused, with OpenBLAS for matmul.
+struct SuiteItem {
+  const char* family;
+  std::vector<std::string> settings;
+};
+const std::vector<SuiteItem>& suite() {
+  static const std::vector<SuiteItem> items = {
+      {"gemm", {"m=1024", "n=1024", "k=1024", "weight=0"}},
+      {"gemm", {"m=512", "n=512", "k=512", "weight=0"}},
+      {"gemm", {"m=128", "n=384", "k=384"}},
+      {"gemm", {"m=128", "n=1536", "k=384", "epilogue=bias,gelu"}},
+      {"gemm", {"m=128", "n=384", "k=1536", "epilogue=bias,residual"}},
+      {"gemm", {"m=1", "n=4096", "k=4096"}},
+      {"attention", {"heads=12", "queries=128", "dim=32", "mask=1"}},
+      {"attention", {"heads=12", "queries=512", "dim=64", "causal=1"}},
+      {"norm", {"rows=4096", "columns=1024", "kind=layer", "epilogue=gelu"}},
+      {"norm", {"rows=4096", "columns=1024", "kind=rms", "residual=1"}},
+      {"softmax", {"rows=4096", "columns=1024", "scale=0.125"}},
+      {"reduce", {"rows=4096", "columns=1024", "kind=sum"}},
+      {"reduce", {"rows=4096", "columns=1024", "kind=max", "axis=0"}},
+      {"pointwise", {"rows=4096", "columns=1024", "chain=add,gelu,mul"}},
+      {"movement", {"rows=2048", "columns=2048", "kind=transpose"}},
+  };
+  return items;
+}
+
+struct Subject {
+  std::string name;
+  std::unique_ptr<Session> session;
+  std::vector<std::unique_ptr<Session>> more;  // further executions with --streams
+};
+
+Result<double> time_streams(Subject& subject) {
+  if (subject.more.empty()) return subject.session->time_once();
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<std::thread> threads;
+  std::atomic<bool> failed{false};
+  for (auto& session : subject.more) threads.emplace_back([&] { if (!session->run().ok()) failed = true; });
+  Status own = subject.session->run();
+  for (auto& thread : threads) thread.join();
+  RTX_CHECK(own);
+  if (failed) return error_of(ErrorKind::device, "an execution failed");
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+Result<std::vector<measure::Samples>> time_subjects(std::vector<Subject>& subjects, const BenchCommand& command) {
+  std::vector<std::function<Result<double>()>> calls;
+  for (auto& subject : subjects) calls.emplace_back([&subject] { return time_streams(subject); });
+  return measure::interleave(calls, command.iterations, command.warmup);
+}
+
+void print_rows(const std::vector<ResultRow>& rows, Console& console) {
+  std::map<std::string, const ResultRow*> own;
+  for (const auto& row : rows)
+    if (row.subject == "rtx") own[row.name] = &row;
+  std::vector<std::vector<std::string>> table;
+  for (const auto& row : rows) {
+    const double median = row.samples.median();
+    std::string against = "-";
+    const auto found = own.find(row.name);
+    if (row.subject != "rtx" && found != own.end() && found->second->samples.median() > 0) {
+      const auto& mine = found->second->samples;
+      const char* words = measure::faster(mine, row.samples) ? " (faster)" : measure::faster(row.samples, mine) ? " (slower)" : " (within the spread)";
+      against = number(median / mine.median()) + words;
+    }
+    table.push_back({row.name, row.subject, number(median * 1e3, 4), number(row.samples.interval_low() * 1e3, 4) + " to " + number(row.samples.interval_high() * 1e3, 4),
+                     number(row.samples.percentile(95) * 1e3, 4), number(row.samples.percentile(99) * 1e3, 4),
+                     row.flops > 0 && median > 0 ? number(row.flops / median / 1e9) : "-", row.bytes > 0 && median > 0 ? number(row.bytes / median / 1e9) : "-", against});
+  }
+  console.table({"what", "subject", "median ms", "95 % interval", "p95", "p99", "GFLOP/s", "GB/s", "rtx is faster by"}, table);
+}
+
+Result<std::vector<ResultRow>> bench_suite(const BenchCommand& command, const Common& common, Console& console, Workbench& bench) {
+  std::vector<ResultRow> rows;
+  for (const auto& item : suite()) {
+    if (!command.family.empty() && command.family != item.family) continue;
+    std::string name = item.family;
+    for (const auto& setting : item.settings) name += " " + setting;
+    RTX_TRY(const ir::Graph graph, problem_graph(item.family, item.settings));
+    const auto options = pipeline_options(command.tune, common, console);
+    RTX_TRY(auto compiled, compile_graph(graph, bench, options));
+    double flops = 0, bytes = 0;
+    for (const auto& region : compiled.report.per_region) flops += region.flops, bytes += region.bytes;
+    const auto load = load_options(&bench, common, console, true);
+    RTX_TRY(const auto inputs, plan_inputs(compiled.plan, {}, 1));
+    std::vector<Subject> subjects;
+    const auto add = [&](std::string subject, bundle::Plan plan) -> Status {
+      RTX_TRY(auto program, runtime::Program::from_plan(std::move(plan), load));
+      RTX_TRY(auto session, Session::open(std::move(program), inputs));
+      subjects.push_back({std::move(subject), std::move(session), {}});
+      return success();
+    };
+    RTX_CHECK(add("rtx", std::move(compiled.plan)));
+    RTX_TRY(auto plain, compile_baseline(graph, bench, options));
+    RTX_CHECK(add(std::string(item.family) == "gemm" && plain.report.regions == 1 ? "openblas" : "unfused baseline", std::move(plain.plan)));
+    console.end_progress();
+    RTX_TRY(const auto samples, time_subjects(subjects, command));
+    for (size_t s = 0; s < subjects.size(); ++s) rows.push_back({name, subjects[s].name, samples[s], flops, bytes});
+    console.detail(name);
+  }
+  if (rows.empty()) return user_error("the suite has no family '" + command.family + "'", "it has gemm, attention, norm, softmax, reduce, pointwise, movement");
+  return rows;
+}
+
+Result<std::vector<ResultRow>> bench_file(const BenchCommand& command, const Common& common, Console& console, Workbench& bench) {
+  RTX_TRY(const auto named, load_named_tensors(command.inputs));
+  std::vector<Subject> subjects;
+  std::vector<ir::HostTensor> inputs;
+  double flops = 0, bytes = 0;
+  auto load = load_options(&bench, common, console, command.allow_unsigned);
+  const auto add = [&](std::string subject, std::shared_ptr<const runtime::Program> program) -> Status {
+    Subject made{std::move(subject), nullptr, {}};
+    RTX_TRY(made.session, Session::open(program, inputs));
+    for (int i = 1; i < command.streams; ++i) {
+      RTX_TRY(auto session, Session::open(program, inputs));
+      RTX_CHECK(session->run());
+      made.more.push_back(std::move(session));
+    }
+    subjects.push_back(std::move(made));
+    return success();
+  };
+  if (is_bundle(command.file)) {
+    if (command.baseline) return user_error("--baseline needs the model, not a bundle", {}, "rtx bench MODEL.onnx --baseline");
+    load.rebuild = rebuild_callback(common, console);
+    RTX_TRY(auto program, runtime::Program::load(command.file, load));
+    RTX_TRY(inputs, plan_inputs(program->plan(), named, 1));
+    RTX_CHECK(add("rtx", std::move(program)));
+  } else {
+    ModelOptions model_options = command.model_options;
+    std::map<std::string, ir::HostTensor> bound;
+    RTX_TRY(const auto info, import::inspect(command.file));
+    bind_from_data(info, named, &model_options, &bound);
+    RTX_TRY(const ir::Graph graph, load_model(command.file, model_options, bound));
+    const auto options = pipeline_options(command.tune, common, console);
+    RTX_TRY(auto compiled, compile_graph(graph, bench, options));
+    for (const auto& region : compiled.report.per_region) flops += region.flops, bytes += region.bytes;
+    RTX_TRY(inputs, plan_inputs(compiled.plan, named, 1));
+    load.allow_unsigned = true;
+    RTX_TRY(auto program, runtime::Program::from_plan(std::move(compiled.plan), load));
+    RTX_CHECK(add("rtx", std::move(program)));
+    if (command.baseline) {
+      RTX_TRY(auto plain, compile_baseline(graph, bench, options));
+      RTX_TRY(auto baseline, runtime::Program::from_plan(std::move(plain.plan), load));
+      RTX_CHECK(add("unfused baseline", std::move(baseline)));
+    }
+  }
+  console.end_progress();
+  RTX_TRY(const auto samples, time_subjects(subjects, command));
+  std::vector<ResultRow> rows;
+  for (size_t s = 0; s < subjects.size(); ++s) rows.push_back({command.file, subjects[s].name, samples[s], flops * command.streams, bytes * command.streams});
+  if (command.layers) {
+    for (auto& subject : subjects) {
+      RTX_TRY(const auto steps, subject.session->run_timed());
+      RTX_TRY(const auto again, subject.session->run_timed());
+      std::vector<std::vector<std::string>> table;
+      for (size_t i = 0; i < steps.size(); ++i) table.push_back({steps[i].region, steps[i].kernel, number(std::min(steps[i].ms, again[i].ms), 4)});
+      console.line(subject.name + ":");
+      console.table({"region", "kernel", "ms"}, table);
+      console.line();
+    }
+  }
+  console.line("activations " + human_bytes(subjects[0].session->program().plan().arena_bytes));
+  return rows;
+}
+
+// Medians of an earlier result file beside today's. With `gate`, exit 1 when one is slower than the file's interval allows.
+int compare_with(const nlohmann::json& before, const std::vector<ResultRow>& rows, bool gate, Console& console) {
+  std::vector<std::vector<std::string>> table;
+  bool outside = false;
+  for (const auto& row : rows)
+    for (const auto& old : before["rows"]) {
+      if (old.value("name", "") != row.name || old.value("subject", "") != row.subject) continue;
+      const double was = old.value("median_ms", 0.0), high = old.value("high_ms", 0.0), now = row.samples.median() * 1e3;
+      // The spread of the file and of this run together.
+      const double allowed = high + (row.samples.interval_high() - row.samples.median()) * 1e3 + 0.05 * was;
+      const bool slower = now > allowed;
+      outside |= slower;
+      table.push_back({row.name, row.subject, number(was, 4), number(now, 4), number(was > 0 ? now / was : 0), slower ? "slower" : "within the spread"});
+    }
+  console.table({"what", "subject", "file ms", "now ms", "ratio", "verdict"}, table);
+  return gate && outside ? 1 : 0;
+}
+
+}  // namespace
+
+Result<int> bench_command(const BenchCommand& given, const Common& common, Console& console) {
+  BenchCommand command = given;
+  nlohmann::json before;
+  const std::string reference = !command.recheck.empty() ? command.recheck : command.compare;
+  if (!reference.empty()) {
+    RTX_TRY(before, read_result_file(reference));
+  }
+  if (!command.recheck.empty() && command.file.empty()) {
+    const auto words = before.value("command", std::vector<std::string>{});
+    if (words.size() < 2) return user_error("cannot run " + command.recheck + " again", "it does not say what was run", "name the bundle, model or suite");
+    command.file = words[1];
+    if (words.size() > 2 && command.family.empty()) command.family = words[2];
+  }
+  if (command.file.empty()) return user_error("rtx bench needs a bundle, a model, or `suite`", {}, "see `rtx bench --help`");
+  RTX_CHECK([&]() -> Status {
+    auto target = require_target(command.target);
+    return target.ok() ? success() : Status(std::move(target).error());
+  }());
+  WorkbenchOptions bench_options;
+  bench_options.target = command.target;
+  bench_options.threads = common.threads;
+  bench_options.jobs = common.jobs;
+  RTX_TRY(auto bench, Workbench::open(bench_options, console));
+  auto result = command.file == "suite" ? bench_suite(command, common, console, *bench) : bench_file(command, common, console, *bench);
+  if (!result.ok()) return std::move(result).error();
+  std::vector<std::string> words = {"bench", command.file};
+  if (!command.family.empty()) words.push_back(command.family);
+  std::string toolchain;
+  if (auto known = bench->compiler().toolchain(bench->device().caps().arch); known.ok()) toolchain = *known;
+  const auto document = result_document(*result, words, bench->device().caps(), toolchain);
+  if (!command.json_file.empty()) RTX_CHECK(write_file_atomic(command.json_file, document.dump(1) + "\n"));
+  if (!command.report.empty()) RTX_CHECK(write_file_atomic(command.report, result_html(document)));
+  int code = 0;
+  print_rows(*result, console);
+  if (!before.is_null()) {
+    console.line();
+    code = compare_with(before, *result, !command.recheck.empty(), console);
+  }
+  if (common.console.json) RTX_CHECK(console.json(document.dump(1)));
+  return code;
+}
+
+}  // namespace rtx::tools
