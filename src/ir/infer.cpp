@@ -113,6 +113,7 @@ Result<Types> dispatch(const Inputs& in, const Types& wanted) {
     case OpClass::pointwise: return infer_pointwise(in, wanted);
     case OpClass::movement: return in.node.op == Op::rotary ? infer_rotary(in) : infer_movement(in, wanted);
     case OpClass::reduction: return infer_reduction(in);
+    case OpClass::scan: return infer_scan(in);
     case OpClass::normalization: return infer_normalization(in);
     case OpClass::contraction: return infer_matmul(in);
     case OpClass::attention: return infer_attention(in);

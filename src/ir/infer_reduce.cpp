@@ -1,4 +1,4 @@
-// Shape rules of reductions and row operators.
+// Shape rules of reductions, scans and row operators.
 #include "ir/infer_rules.h"
 
 namespace rtx::ir::infer_rules {
@@ -24,6 +24,14 @@ Result<Types> infer_reduction(const Inputs& in) {
     if (reduced && in.node.attributes.integer("keepdims")) shape.push_back(Dim(1));
   }
   return Types{{in.dtype(0), shape}};
+}
+
+Result<Types> infer_scan(const Inputs& in) {
+  if (in.dtype(0) == DType::boolean) return refuse(in, "a sum of bool is not defined");
+  RTX_CHECK(axis_in_rank(in, in.node.attributes.integer("axis"), in.shape(0).size()));
+  RTX_CHECK(flag(in, "exclusive"));
+  RTX_CHECK(flag(in, "reverse"));
+  return Types{{in.dtype(0), in.shape(0)}};
 }
 
 Result<Types> infer_normalization(const Inputs& in) {

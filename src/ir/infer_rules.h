@@ -30,6 +30,7 @@ Result<Shape> broadcast_of(const Inputs& in, const Shape& a, const Shape& b);
 Result<Types> infer_pointwise(const Inputs& in, const Types& wanted);
 Result<Types> infer_movement(const Inputs& in, const Types& wanted);
 Result<Types> infer_reduction(const Inputs& in);
+Result<Types> infer_scan(const Inputs& in);
 Result<Types> infer_normalization(const Inputs& in);
 Result<Types> infer_matmul(const Inputs& in);
 Result<Types> infer_rotary(const Inputs& in);

@@ -52,6 +52,7 @@ constexpr std::array<OpInfo, static_cast<size_t>(Op::count_)> kOps{{
     {Op::reduce_mean, "reduce_mean", Class::reduction, 1, 1, 1},
     {Op::reduce_max, "reduce_max", Class::reduction, 1, 1, 1},
     {Op::reduce_min, "reduce_min", Class::reduction, 1, 1, 1},
+    {Op::cumsum, "cumsum", Class::scan, 1, 1, 1},
     {Op::softmax, "softmax", Class::normalization, 1, 1, 1},
     {Op::log_softmax, "log_softmax", Class::normalization, 1, 1, 1},
     {Op::layer_norm, "layer_norm", Class::normalization, 1, 3, 3},
@@ -81,6 +82,7 @@ constexpr AttributeInfo kGatherNd[]{{"batch_dims", Kind::integer, false, 0}};
 constexpr AttributeInfo kScatterNd[]{{"reduction", Kind::integer, false, 0}};
 constexpr AttributeInfo kTrilu[]{{"upper", Kind::integer, false, 0}, {"k", Kind::integer, false, 0}};
 constexpr AttributeInfo kReduce[]{{"axes", Kind::integers, true, 0}, {"keepdims", Kind::integer, false, 0}};
+constexpr AttributeInfo kScan[]{{"axis", Kind::integer, true, 0}, {"exclusive", Kind::integer, false, 0}, {"reverse", Kind::integer, false, 0}};
 constexpr AttributeInfo kNorm[]{{"axis", Kind::integer, true, 0}, {"epsilon", Kind::real, false, 1e-5}};
 constexpr AttributeInfo kMatmul[]{{"trans_a", Kind::integer, false, 0}, {"trans_b", Kind::integer, false, 0}};
 constexpr AttributeInfo kRotary[]{{"interleaved", Kind::integer, false, 0}, {"rotary_dim", Kind::integer, true, 0}};
@@ -118,6 +120,7 @@ std::span<const AttributeInfo> attributes_of(Op op) {
     case Op::reduce_mean:
     case Op::reduce_max:
     case Op::reduce_min: return kReduce;
+    case Op::cumsum: return kScan;
     case Op::layer_norm:
     case Op::rms_norm: return kNorm;
     case Op::matmul: return kMatmul;

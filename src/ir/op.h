@@ -22,6 +22,8 @@ enum class Op : uint8_t {
   reshape, transpose, slice, expand, concat, gather, gather_nd, scatter_nd, trilu,
   // reductions along axes
   reduce_sum, reduce_mean, reduce_max, reduce_min,
+  // running results along one axis
+  cumsum,
   // row operators along one axis / trailing axes
   softmax, log_softmax, layer_norm, rms_norm,
   // matrix and composite operators
@@ -29,7 +31,7 @@ enum class Op : uint8_t {
   count_
 };
 
-enum class OpClass : uint8_t { pointwise, movement, reduction, normalization, contraction, attention };
+enum class OpClass : uint8_t { pointwise, movement, reduction, scan, normalization, contraction, attention };
 
 // Attributes by operator (all others take none). Integer lists and doubles only; see Attributes in graph.h. The builders fill
 // in what is left out (integers 0, windows -1, alpha 1, epsilon 1e-5), so that equal nodes have equal attributes; perm, starts,
@@ -48,6 +50,8 @@ enum class OpClass : uint8_t { pointwise, movement, reduction, normalization, co
 //   scatter_nd    reduction = 0 none, 1 add, 2 mul, 3 max, 4 min
 //   trilu         upper = 0|1, k            (last two dimensions)
 //   reduce_*      axes (sorted, non-negative), keepdims = 0|1
+//   cumsum        axis (non-negative), exclusive = 0|1 (1: an element is not in its own sum), reverse = 0|1 (1: from the end); no family computes it
+//                 yet: CONTRIBUTING.md builds one
 //   softmax, log_softmax   axis (non-negative)
 //   layer_norm    axis, epsilon (double); inputs x, scale?, bias?; outputs y [, mean, inv_std_dev]; scale/bias broadcast to the trailing axes
 //   rms_norm      axis, epsilon; inputs x, scale?; y = x / sqrt(mean(x^2) + epsilon) * scale

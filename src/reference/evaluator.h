@@ -46,6 +46,7 @@ Result<Results> evaluate_pointwise(const Call& call);
 Result<Results> evaluate_movement(const Call& call);
 Result<Results> evaluate_gather(const Call& call);
 Result<Results> evaluate_reduction(const Call& call);
+Result<Results> evaluate_scan(const Call& call);
 Result<Results> evaluate_normalization(const Call& call);
 Result<Results> evaluate_matmul(const Call& call);
 Result<Results> evaluate_rotary(const Call& call);

@@ -90,7 +90,46 @@ RefTensor reduce_integers(const Call& call, const std::vector<int64_t>& axes) {
   return out;
 }
 
+// Calls step(from, to) along every row of the axis, in the order in which the sum runs.
+template <class Start, class Step>
+void scan(const Call& call, const Start& start, const Step& step) {
+  const Extents& extents = call.input(0).extents;
+  const auto axis = static_cast<size_t>(call.integer("axis"));
+  const int64_t size = extents[axis], inner = product(extents, axis + 1, extents.size()), rows = product(extents, 0, axis) * inner;
+  const bool reverse = call.integer("reverse") != 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    start();
+    for (int64_t i = 0; i < size; ++i)
+      step(static_cast<size_t>(row / inner * size * inner + row % inner + (reverse ? size - 1 - i : i) * inner));
+  }
+}
+
 }  // namespace
+
+// An exclusive sum is what there was before the element, never the difference: inf - inf would be NaN.
+Result<Results> evaluate_scan(const Call& call) {
+  const RefTensor& x = call.input(0);
+  const bool exclusive = call.integer("exclusive") != 0;
+  Results out;
+  out.push_back(make(call));
+  if (x.floating()) {
+    long double sum = 0;
+    scan(call, [&] { sum = 0; }, [&](size_t at) {
+      if (exclusive) out[0].reals[at] = static_cast<double>(sum);
+      sum += x.reals[at];
+      if (!exclusive) out[0].reals[at] = static_cast<double>(sum);
+    });
+    return out;
+  }
+  uint64_t sum = 0;
+  scan(call, [&] { sum = 0; }, [&](size_t at) {
+    if (exclusive) out[0].integers[at] = static_cast<int64_t>(sum);
+    sum += static_cast<uint64_t>(x.integers[at]);
+    if (!exclusive) out[0].integers[at] = static_cast<int64_t>(sum);
+  });
+  wrap_all(out[0]);
+  return out;
+}
 
 Result<Results> evaluate_reduction(const Call& call) {
   const auto axes = call.node.attributes.integers("axes");

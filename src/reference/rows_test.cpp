@@ -38,6 +38,27 @@ TEST(Reduce, cancelling_sums_are_exact) {
   expect_near(first("x: bf16[8192]; y = reduce_sum(x, axes=[0]); return y", {x}), {1}, 0);
 }
 
+TEST(Cumsum, runs_along_any_axis_in_both_directions) {
+  const Numbers x{1, 2, 3, 4, 5, 6};
+  expect_near(first("x: f32[2,3]; y = cumsum(x, axis=1); return y", {x}), {1, 3, 6, 4, 9, 15});
+  expect_near(first("x: f32[2,3]; y = cumsum(x, axis=0); return y", {x}), {1, 2, 3, 5, 7, 9});
+  expect_near(first("x: f32[2,3]; y = cumsum(x, axis=1, exclusive=1); return y", {x}), {0, 1, 3, 0, 4, 9});
+  expect_near(first("x: f32[2,3]; y = cumsum(x, axis=1, reverse=1); return y", {x}), {6, 5, 3, 15, 11, 6});
+  expect_near(first("x: f32[2,3]; y = cumsum(x, axis=1, exclusive=1, reverse=1); return y", {x}), {5, 3, 0, 11, 6, 0});
+}
+
+TEST(Cumsum, infinities_and_empty_rows) {
+  expect_near(first("x: f32[3]; y = cumsum(x, axis=0, exclusive=1); return y", {{1, kInf, 2}}), {0, 1, kInf});
+  expect_near(first("x: f32[3]; y = cumsum(x, axis=0); return y", {{kInf, -kInf, 2}}), {kInf, kNan, kNan});
+  expect_near(first("x: f32[2,0]; y = cumsum(x, axis=1); return y", {{}}), {});
+  expect_near(first("x: f32[0,2]; y = cumsum(x, axis=1); return y", {{}}), {});
+}
+
+TEST(Cumsum, integers_wrap_at_every_step) {
+  expect_near(first("x: i8[3]; y = cumsum(x, axis=0); return y", {{100, 100, 1}}), {100, -56, -55});
+  expect_near(first("x: u8[2]; y = cumsum(x, axis=0); return y", {{200, 100}}), {200, 44});
+}
+
 TEST(Softmax, rows_sum_to_one_along_any_axis) {
   const Numbers x{0, std::log(3.0), std::log(2.0), std::log(6.0)};
   expect_near(first("x: f64[2,2]; y = softmax(x, axis=1); return y", {x}), {0.25, 0.75, 0.25, 0.75});

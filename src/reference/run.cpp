@@ -115,6 +115,7 @@ Result<Results> evaluate_call(const Call& call) {
     case ir::OpClass::pointwise: return evaluate_pointwise(call);
     case ir::OpClass::movement: return call.node.op == ir::Op::rotary ? evaluate_rotary(call) : evaluate_movement(call);
     case ir::OpClass::reduction: return evaluate_reduction(call);
+    case ir::OpClass::scan: return evaluate_scan(call);
     case ir::OpClass::normalization: return evaluate_normalization(call);
     case ir::OpClass::contraction: return evaluate_matmul(call);
     case ir::OpClass::attention: return evaluate_attention(call);
