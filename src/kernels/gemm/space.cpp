@@ -72,6 +72,9 @@ double estimate_ms(const Problem& p, const Params& x, const backend::Caps& caps)
     // B's block comes from L2, or from beyond when it does not stay there, once for every tile of rows.
     const bool stays = double(x.kc * t.nc) * element < double(caps.l2_bytes) / 2;
     cycles += products * double(t.m_tiles) * element / (stays ? 32 : 6);
+    // A's block goes from L2 to L1 once for every panel; with one panel a group it must survive all of K to be found there.
+    const bool a_stays = t.nc > t.nr || double(t.mc * p.k) * element < 0.75 * double(caps.l2_bytes);
+    cycles += double(p.batches * p.m * p.k) * double(t.panels) * element / (a_stays ? 128 : 8);
     const bool page_apart = (p.a.row_stride * ir::bytes_of(p.a.dtype)) % 4096 == 0;
     if (x.pack_a == 0) cycles *= page_apart && x.mr > 4 ? 1.10 : p.a.column_stride != 1 ? 1.5 : 1.01;
     else cycles += 1.2 * double(p.batches * p.m * p.k) * double(t.n_tiles);
