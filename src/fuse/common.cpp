@@ -11,7 +11,8 @@ namespace {
 using ir::NodeId;
 using ir::ValueId;
 
-// What makes two nodes one. Result types matter for the operators whose output decides (cast, reshape, slice, expand).
+// What makes two nodes one. Result types matter for the operators whose output decides (cast, reshape, slice,
+// expand).
 std::string node_key(const Editor& editor, const ir::Node& node) {
   std::string key(ir::name(node.op));
   for (ValueId input : node.inputs) key += "," + std::to_string(input);
@@ -26,7 +27,8 @@ std::string node_key(const Editor& editor, const ir::Node& node) {
     }
     if (const auto* list = std::get_if<std::vector<int64_t>>(&value)) key += ir::text(*list);
   }
-  for (ValueId output : node.outputs) key += ":" + std::string(ir::name(editor.value(output).dtype)) + ir::text(editor.value(output).shape);
+  for (ValueId output : node.outputs)
+    key += ":" + std::string(ir::name(editor.value(output).dtype)) + ir::text(editor.value(output).shape);
   return key;
 }
 
@@ -39,9 +41,13 @@ void share_constants(Editor& editor) {
   for (size_t i = 0; i < count; ++i) {
     const auto id = static_cast<ValueId>(i);
     const auto& constant = editor.value(id).constant;
-    if (!constant || constant->count() > kLargestCompared || editor.is_output(id) || editor.readers(id).empty()) continue;
-    std::string bytes(reinterpret_cast<const char*>(constant->bytes()), static_cast<size_t>(constant->byte_size()));
-    auto [found, fresh] = seen.emplace(std::tuple(constant->dtype(), constant->extents(), std::move(bytes)), id);
+    if (!constant || constant->count() > kLargestCompared || editor.is_output(id) ||
+        editor.readers(id).empty())
+      continue;
+    std::string bytes(reinterpret_cast<const char*>(constant->bytes()),
+                      static_cast<size_t>(constant->byte_size()));
+    auto [found, fresh] =
+        seen.emplace(std::tuple(constant->dtype(), constant->extents(), std::move(bytes)), id);
     if (!fresh && editor.can_replace(id, found->second)) editor.replace(id, found->second);
   }
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Common subexpressions: nodes with the same operator, operands, attributes and types become one. Rules need it: exporters write
-// x - mean(x) once for the numerator and once for the variance.
+// Common subexpressions: nodes with the same operator, operands, attributes and types become one. Rules need
+// it: exporters write x - mean(x) once for the numerator and once for the variance.
 #include "fuse/recognise.h"
 
 namespace rtx::fuse {

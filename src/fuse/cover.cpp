@@ -9,8 +9,8 @@ using ir::NodeId;
 using ir::ValueId;
 
 // Readers of a value and of everything that is only another name for its bytes.
-void collect_state_readers(const ir::Graph& graph, const std::vector<std::vector<NodeId>>& readers, ValueId value,
-                           std::vector<NodeId>& out) {
+void collect_state_readers(const ir::Graph& graph, const std::vector<std::vector<NodeId>>& readers,
+                           ValueId value, std::vector<NodeId>& out) {
   for (NodeId reader : readers[static_cast<size_t>(value)]) {
     out.push_back(reader);
     if (graph.node(reader).op == ir::Op::reshape)
@@ -107,10 +107,12 @@ std::vector<ValueId> Cover::outputs(const std::vector<NodeId>& nodes) const {
   for (NodeId node : nodes)
     for (ValueId value : graph_.node(node).outputs) {
       bool needed = is_output(value);
-      for (NodeId reader : readers(value)) needed = needed || !std::binary_search(nodes.begin(), nodes.end(), reader);
+      for (NodeId reader : readers(value))
+        needed = needed || !std::binary_search(nodes.begin(), nodes.end(), reader);
       if (needed) out.push_back(value);
     }
-  if (out.empty()) out.push_back(graph_.node(nodes.back()).outputs[0]);  // nobody reads it; it runs all the same
+  if (out.empty())
+    out.push_back(graph_.node(nodes.back()).outputs[0]);  // nobody reads it; it runs all the same
   return out;
 }
 

@@ -1,8 +1,10 @@
 #pragma once
-// Cover: which region owns each node while partition() runs, and the questions growth asks about a trial set of nodes.
+// Cover: which region owns each node while partition() runs, and the questions growth asks about a trial set
+// of nodes.
 //
-// A trial set may become a region when, with all regions claimed so far contracted to points, no path leaves it and comes
-// back: only then is there an order in which regions run. Two regions can each be convex and still wait for each other
+// A trial set may become a region when, with all regions claimed so far contracted to points, no path leaves
+// it and comes back: only then is there an order in which regions run. Two regions can each be convex and
+// still wait for each other
 //
 //     a1 -> b1        {a1, a2} and {b1, b2} are convex node sets,
 //     b2 -> a2        yet neither can run first
@@ -23,10 +25,14 @@ class Cover {
   bool claimed(ir::NodeId node) const { return owner_[static_cast<size_t>(node)] >= 0; }
   int owner(ir::NodeId node) const { return owner_[static_cast<size_t>(node)]; }
   // Nodes that read the value, in order, each once.
-  const std::vector<ir::NodeId>& readers(ir::ValueId value) const { return readers_[static_cast<size_t>(value)]; }
+  const std::vector<ir::NodeId>& readers(ir::ValueId value) const {
+    return readers_[static_cast<size_t>(value)];
+  }
   bool is_output(ir::ValueId value) const { return is_output_[static_cast<size_t>(value)]; }
   // Nodes that must run after `node`: readers of its results, and writers of a state that it reads.
-  const std::vector<ir::NodeId>& successors(ir::NodeId node) const { return successors_[static_cast<size_t>(node)]; }
+  const std::vector<ir::NodeId>& successors(ir::NodeId node) const {
+    return successors_[static_cast<size_t>(node)];
+  }
 
   // May be claimed by a region that grows: unclaimed, pointwise or movement.
   bool absorbable(ir::NodeId node) const;
@@ -44,8 +50,8 @@ class Cover {
   std::vector<char> is_output_;
   std::vector<int> owner_;
   std::vector<std::vector<ir::NodeId>> groups_;  // sorted nodes of each claimed region
-  bool ordered_ = true;                          // every successor stands after its node: indices prune the walk
-  mutable std::vector<int> mark_;                // walk stamps
+  bool ordered_ = true;            // every successor stands after its node: indices prune the walk
+  mutable std::vector<int> mark_;  // walk stamps
   mutable int stamp_ = 0;
 };
 

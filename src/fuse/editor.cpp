@@ -17,7 +17,8 @@ Editor::Editor(ir::Graph graph)
       named_outputs_(!graph_.output_names.empty()) {
   // Outputs keep their names whatever value they come to be.
   if (!named_outputs_)
-    for (size_t i = 0; i < graph_.outputs.size(); ++i) graph_.output_names.push_back(graph_.value(graph_.outputs[i]).name);
+    for (size_t i = 0; i < graph_.outputs.size(); ++i)
+      graph_.output_names.push_back(graph_.value(graph_.outputs[i]).name);
   for (ValueId output : graph_.outputs) ++output_uses_[static_cast<size_t>(output)];
 }
 
@@ -36,23 +37,26 @@ std::optional<ValueId> Editor::add(ir::Op op, std::vector<ValueId> inputs, ir::A
   return *added;
 }
 
-std::optional<std::vector<ValueId>> Editor::add_all(ir::Op op, std::vector<ValueId> inputs, int outputs, ir::Attributes attributes) {
+std::optional<std::vector<ValueId>> Editor::add_all(ir::Op op, std::vector<ValueId> inputs, int outputs,
+                                                    ir::Attributes attributes) {
   auto added = graph_.try_add_nodes(op, std::move(inputs), outputs, std::move(attributes), origin_);
   if (!added.ok()) return std::nullopt;
   grown(static_cast<NodeId>(graph_.nodes.size()) - 1);
   return *added;
 }
 
-std::optional<ValueId> Editor::add_as(ir::Op op, std::vector<ValueId> inputs, ir::DType dtype, const std::vector<int64_t>& extents,
-                                      ir::Attributes attributes) {
-  auto added = graph_.try_add_node_as(op, std::move(inputs), dtype, ir::to_shape(extents), std::move(attributes), origin_);
+std::optional<ValueId> Editor::add_as(ir::Op op, std::vector<ValueId> inputs, ir::DType dtype,
+                                      const std::vector<int64_t>& extents, ir::Attributes attributes) {
+  auto added = graph_.try_add_node_as(op, std::move(inputs), dtype, ir::to_shape(extents),
+                                      std::move(attributes), origin_);
   if (!added.ok()) return std::nullopt;
   grown(static_cast<NodeId>(graph_.nodes.size()) - 1);
   return *added;
 }
 
 ValueId Editor::add_constant(ir::HostTensor tensor) {
-  const ValueId id = graph_.add_constant(graph_.fresh_name(origin_.empty() ? "constant" : origin_), std::move(tensor));
+  const ValueId id =
+      graph_.add_constant(graph_.fresh_name(origin_.empty() ? "constant" : origin_), std::move(tensor));
   readers_.resize(graph_.values.size());
   output_uses_.resize(graph_.values.size(), 0);
   return id;
@@ -80,7 +84,8 @@ bool Editor::can_replace(ValueId old, ValueId fresh) const {
   const ir::Value& b = value(fresh);
   if (a.dtype != b.dtype || !(a.shape == b.shape)) return false;
   if (!is_output(old)) return true;
-  if (b.producer == ir::kNoNode && !b.layout.dense()) return false;  // copying a strided view is a kernel's work
+  if (b.producer == ir::kNoNode && !b.layout.dense())
+    return false;  // copying a strided view is a kernel's work
   const bool takes_over = b.producer != ir::kNoNode && b.layout.dense() && !is_output(fresh);
   if (!a.layout.dense() && !takes_over) return false;
   for (const ir::State& state : graph_.states)
@@ -105,7 +110,8 @@ void Editor::replace(ValueId old, ValueId fresh) {
       if (state.output == old) state.output = fresh;
     if (!value(old).layout.dense()) std::swap(graph_.value(fresh).layout, graph_.value(old).layout);
     // The graph's text goes on to say `return y`.
-    if (value(fresh).producer != ir::kNoNode && !is_output(fresh)) std::swap(graph_.value(fresh).name, graph_.value(old).name);
+    if (value(fresh).producer != ir::kNoNode && !is_output(fresh))
+      std::swap(graph_.value(fresh).name, graph_.value(old).name);
     output_uses_[static_cast<size_t>(fresh)] += output_uses_[static_cast<size_t>(old)];
     output_uses_[static_cast<size_t>(old)] = 0;
   }
@@ -120,7 +126,8 @@ void Editor::release(ValueId id) {
     work.pop_back();
     if (producer == ir::kNoNode || !alive(producer)) continue;
     bool needed = false;
-    for (ValueId output : node(producer).outputs) needed = needed || !readers(output).empty() || is_output(output);
+    for (ValueId output : node(producer).outputs)
+      needed = needed || !readers(output).empty() || is_output(output);
     if (needed) continue;
     alive_[static_cast<size_t>(producer)] = 0;
     for (ValueId input : node(producer).inputs) {
@@ -142,7 +149,8 @@ ir::Graph Editor::take() && {
   RTX_ASSERT(ordered.ok(), "a rewrite made a cycle");
   ir::Graph out = ir::without_dead_code(*ordered);
   bool same = true;
-  for (size_t i = 0; i < out.outputs.size(); ++i) same = same && out.value(out.outputs[i]).name == out.output_names[i];
+  for (size_t i = 0; i < out.outputs.size(); ++i)
+    same = same && out.value(out.outputs[i]).name == out.output_names[i];
   if (!named_outputs_ && same) out.output_names.clear();
   return out;
 }

@@ -1,6 +1,7 @@
 #pragma once
-// Editor: a graph while rules rewrite it. Readers are kept up to date, so that "has a second reader" is always the truth of now;
-// nodes that nobody reads any more die at once. New nodes stand at the end: only take() gives a graph in topological order.
+// Editor: a graph while rules rewrite it. Readers are kept up to date, so that "has a second reader" is
+// always the truth of now; nodes that nobody reads any more die at once. New nodes stand at the end: only
+// take() gives a graph in topological order.
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,15 +25,17 @@ class Editor {
 
   // Nothing when the operator does not take these inputs: the rule then does not apply.
   std::optional<ir::ValueId> add(ir::Op op, std::vector<ir::ValueId> inputs, ir::Attributes attributes = {});
-  std::optional<std::vector<ir::ValueId>> add_all(ir::Op op, std::vector<ir::ValueId> inputs, int outputs, ir::Attributes attributes);
-  std::optional<ir::ValueId> add_as(ir::Op op, std::vector<ir::ValueId> inputs, ir::DType dtype, const std::vector<int64_t>& extents,
-                                    ir::Attributes attributes = {});
+  std::optional<std::vector<ir::ValueId>> add_all(ir::Op op, std::vector<ir::ValueId> inputs, int outputs,
+                                                  ir::Attributes attributes);
+  std::optional<ir::ValueId> add_as(ir::Op op, std::vector<ir::ValueId> inputs, ir::DType dtype,
+                                    const std::vector<int64_t>& extents, ir::Attributes attributes = {});
   ir::ValueId add_constant(ir::HostTensor tensor);
   // The value itself when it already is so.
   std::optional<ir::ValueId> as_dtype(ir::ValueId value, ir::DType dtype);
   std::optional<ir::ValueId> as_shape(ir::ValueId value, const std::vector<int64_t>& extents);
 
-  // May every use of `old` become one of `fresh`? Same type, and no layout or state that `fresh` cannot take over.
+  // May every use of `old` become one of `fresh`? Same type, and no layout or state that `fresh` cannot take
+  // over.
   bool can_replace(ir::ValueId old, ir::ValueId fresh) const;
   void replace(ir::ValueId old, ir::ValueId fresh);
   // New nodes get this name.

@@ -14,9 +14,12 @@ namespace rtx::fuse {
 inline ::testing::AssertionResult becomes_after_recognition(std::string_view before, std::string_view after,
                                                             const RecogniseOptions& options = {}) {
   const ir::Graph found = recognise(ir::parse_or_die(before), options), wanted = ir::parse_or_die(after);
-  if (auto status = ir::verify(found); !status.ok()) return ::testing::AssertionFailure() << status.error().text();
+  if (auto status = ir::verify(found); !status.ok())
+    return ::testing::AssertionFailure() << status.error().text();
   if (ir::same_structure(found, wanted, false)) return ::testing::AssertionSuccess();
-  return ::testing::AssertionFailure() << "found\n" << ir::to_text(found) << "\nwanted\n" << ir::to_text(wanted);
+  return ::testing::AssertionFailure() << "found\n"
+                                       << ir::to_text(found) << "\nwanted\n"
+                                       << ir::to_text(wanted);
 }
 
 // Does any node of the operator come out?

@@ -9,23 +9,38 @@ using ir::NodeId;
 using ir::Op;
 using ir::ValueId;
 
-// A step that has to go on through surplus results gives up after this many nodes: x * sigmoid(x) needs 2, a gelu written out
-// in a spelling that recognise() does not know about 8.
+// A step that has to go on through surplus results gives up after this many nodes: x * sigmoid(x) needs 2, a
+// gelu written out in a spelling that recognise() does not know about 8.
 constexpr size_t kLongestStep = 16;
 // A neighbour that the family refused is asked again once the region has changed, this often.
 constexpr int kTriesPerNeighbour = 3;
-// From this growth on, a result is cheaper computed once and read back than computed again for each element that uses it.
+// How far behind a contraction its epilogue is looked for.
+constexpr int kLongestEpilogue = 8;
+// From this growth on, a result is cheaper computed once and read back than computed again for each element
+// that uses it.
 constexpr int64_t kCostlyBroadcast = 4;
 
 void insert_sorted(std::vector<NodeId>& nodes, NodeId node) {
   nodes.insert(std::lower_bound(nodes.begin(), nodes.end(), node), node);
 }
-bool contains(const std::vector<NodeId>& nodes, NodeId node) { return std::binary_search(nodes.begin(), nodes.end(), node); }
+bool contains(const std::vector<NodeId>& nodes, NodeId node) {
+  return std::binary_search(nodes.begin(), nodes.end(), node);
+}
 
 bool costly(Op op) {
   switch (op) {
-    case Op::exp: case Op::log: case Op::erf: case Op::tanh: case Op::sigmoid: case Op::gelu: case Op::silu:
-    case Op::sqrt: case Op::reciprocal: case Op::div: case Op::pow: case Op::mod:
+    case Op::exp:
+    case Op::log:
+    case Op::erf:
+    case Op::tanh:
+    case Op::sigmoid:
+    case Op::gelu:
+    case Op::silu:
+    case Op::sqrt:
+    case Op::reciprocal:
+    case Op::div:
+    case Op::pow:
+    case Op::mod:
       return true;
     default:
       return false;
@@ -42,7 +57,9 @@ Growth::Growth(const Cover& cover, const Pattern& pattern, NodeId anchor)
 bool Growth::accepted(const std::vector<NodeId>& nodes, std::string* reason) const {
   const ir::Graph body = ir::extract(cover_.graph(), nodes, cover_.outputs(nodes));
   Status status = pattern_.accepts(body);
-  if (!status.ok()) *reason = status.error().why.empty() ? status.error().what : status.error().what + ": " + status.error().why;
+  if (!status.ok())
+    *reason =
+        status.error().why.empty() ? status.error().what : status.error().what + ": " + status.error().why;
   return status.ok();
 }
 
@@ -50,7 +67,8 @@ bool Growth::seed() {
   std::string reason;
   const auto results = cover_.outputs(nodes_).size();
   if (results > static_cast<size_t>(std::max(1, pattern_.max_outputs)))
-    reason = "it has " + std::to_string(results) + " results, " + pattern_.name + " stores " + std::to_string(pattern_.max_outputs);
+    reason = "it has " + std::to_string(results) + " results, " + pattern_.name + " stores " +
+             std::to_string(pattern_.max_outputs);
   else if (accepted(nodes_, &reason))
     return true;
   refused_[anchor_] = reason;
@@ -87,7 +105,8 @@ bool Growth::pass(Direction direction) {
   return changed;
 }
 
-// Down: nearest first, so that all operands of a later node are inside before it is tried. Up: nearest first as well.
+// Down: nearest first, so that all operands of a later node are inside before it is tried. Up: nearest first
+// as well.
 std::vector<NodeId> Growth::neighbours(Direction direction) const {
   std::vector<NodeId> out;
   auto consider = [&](NodeId node) {
@@ -102,6 +121,10 @@ std::vector<NodeId> Growth::neighbours(Direction direction) const {
         if (value != ir::kNoValue) consider(cover_.graph().value(value).producer);
     }
   }
+  if (direction == Direction::up) {
+    auto belongs_above = [&](NodeId node) { return epilogue_to_come(node, 0); };
+    out.erase(std::remove_if(out.begin(), out.end(), belongs_above), out.end());
+  }
   if (direction == Direction::sideways) {  // what feeds the anchor as well is growth upwards
     auto feeds_anchor = [&](NodeId node) {
       const auto& successors = cover_.successors(node);
@@ -115,8 +138,26 @@ std::vector<NodeId> Growth::neighbours(Direction direction) const {
   return out;
 }
 
-// The numbers are the same either way; this is about work. A pointwise region that would evaluate an exp once for every row that
-// it is broadcast to leaves it in a region of its own. Anchors of other classes reuse operands, which their family judges.
+// Arithmetic behind a contraction that has no region yet: as its epilogue it runs once for each element, as a
+// prologue here once for each use. Only patterns that come before that contraction's ask; movement is an
+// index map on either side.
+bool Growth::epilogue_to_come(NodeId node, int depth) const {
+  const ir::Graph& graph = cover_.graph();
+  if (depth == 0 && ir::info(graph.node(node).op).op_class != ir::OpClass::pointwise) return false;
+  for (ValueId value : graph.node(node).inputs) {
+    const NodeId producer = value == ir::kNoValue ? ir::kNoNode : graph.value(value).producer;
+    if (producer == ir::kNoNode || cover_.claimed(producer) || contains(nodes_, producer)) continue;
+    const ir::OpClass op_class = ir::info(graph.node(producer).op).op_class;
+    if (op_class == ir::OpClass::contraction || op_class == ir::OpClass::attention) return true;
+    if (cover_.absorbable(producer) && depth < kLongestEpilogue && epilogue_to_come(producer, depth + 1))
+      return true;
+  }
+  return false;
+}
+
+// The numbers are the same either way; this is about work. A pointwise region that would evaluate an exp once
+// for every row that it is broadcast to leaves it in a region of its own. Anchors of other classes reuse
+// operands, which their family judges.
 bool Growth::repeats_costly_work(const std::vector<NodeId>& nodes, NodeId added) const {
   const ir::Graph& graph = cover_.graph();
   const auto anchor_class = ir::info(graph.node(anchor_).op).op_class;
@@ -126,7 +167,9 @@ bool Growth::repeats_costly_work(const std::vector<NodeId>& nodes, NodeId added)
     if (op == Op::concat || op == Op::scatter_nd) return false;  // larger, but each element is used once
     for (ValueId value : graph.node(producer).outputs)
       for (ValueId read : graph.node(reader).inputs)
-        if (read == value && elements(graph, graph.node(reader).outputs[0]) >= kCostlyBroadcast * elements(graph, value)) return true;
+        if (read == value &&
+            elements(graph, graph.node(reader).outputs[0]) >= kCostlyBroadcast * elements(graph, value))
+          return true;
     return false;
   };
   for (NodeId node : nodes) {
@@ -139,7 +182,8 @@ bool Growth::repeats_costly_work(const std::vector<NodeId>& nodes, NodeId added)
   return false;
 }
 
-NodeId Growth::next_for_surplus(const std::vector<NodeId>& nodes, const std::vector<ValueId>& outputs, std::string* reason) const {
+NodeId Growth::next_for_surplus(const std::vector<NodeId>& nodes, const std::vector<ValueId>& outputs,
+                                std::string* reason) const {
   const ir::Graph& graph = cover_.graph();
   NodeId next = ir::kNoNode;
   for (ValueId value : outputs) {
@@ -185,14 +229,16 @@ bool Growth::step(NodeId neighbour) {
       return true;
     }
     reason = "too many results";
-    added = trial.size() - nodes_.size() >= kLongestStep ? ir::kNoNode : next_for_surplus(trial, outputs, &reason);
+    added = trial.size() - nodes_.size() >= kLongestStep ? ir::kNoNode
+                                                         : next_for_surplus(trial, outputs, &reason);
     if (added == ir::kNoNode) break;
   }
   refused_[neighbour] = reason;
   return false;
 }
 
-// A reshape at the rim moves nothing: outside it is an alias and costs nothing, and without it more regions look alike.
+// A reshape at the rim moves nothing: outside it is an alias and costs nothing, and without it more regions
+// look alike.
 void Growth::drop_outer_reshapes() {
   const ir::Graph& graph = cover_.graph();
   for (bool changed = true; changed;) {

@@ -10,7 +10,8 @@ namespace {
 using ir::Op;
 using ir::ValueId;
 
-// A score this far below another has weight 0 in every type (exp(-745) is 0 in f64), and scores are far smaller than the rest.
+// A score this far below another has weight 0 in every type (exp(-745) is 0 in f64), and scores are far
+// smaller than the rest.
 constexpr double kFillLikeMinusInfinity = -1e4;
 constexpr double kAddedLikeMinusInfinity = -1e9;
 
@@ -56,7 +57,8 @@ KeptKeys kept_keys(const std::vector<int64_t>& extents, int64_t queries, int64_t
 }
 
 // Reads a constant step. False: its meaning cannot be said exactly.
-bool read_constant(const Editor& editor, const MaskStep& step, bool alone, bool innermost, int64_t queries, int64_t keys, AttentionMask* out) {
+bool read_constant(const Editor& editor, const MaskStep& step, bool alone, bool innermost, int64_t queries,
+                   int64_t keys, AttentionMask* out) {
   const ir::HostTensor& tensor = *editor.value(step.value).constant;
   double masked = step.selects ? step.fill : 0;
   if (!step.selects)
@@ -74,9 +76,11 @@ bool read_constant(const Editor& editor, const MaskStep& step, bool alone, bool 
   });
   if (kept.all) return true;
   const double limit = step.selects ? kFillLikeMinusInfinity : kAddedLikeMinusInfinity;
-  const bool like_infinity = masked == kMinusInfinity || (masked <= limit && alone && kept.every_query_keeps_one);
+  const bool like_infinity =
+      masked == kMinusInfinity || (masked <= limit && alone && kept.every_query_keeps_one);
   if (kept.causal_offset && like_infinity) {
-    out->causal_offset = out->causal ? std::min(out->causal_offset, *kept.causal_offset) : *kept.causal_offset;
+    out->causal_offset =
+        out->causal ? std::min(out->causal_offset, *kept.causal_offset) : *kept.causal_offset;
     out->causal = true;
     return true;
   }
@@ -87,7 +91,8 @@ bool read_constant(const Editor& editor, const MaskStep& step, bool alone, bool 
 
 }  // namespace
 
-std::optional<AttentionMask> read_mask(Match& match, std::vector<MaskStep> steps, int64_t queries, int64_t keys) {
+std::optional<AttentionMask> read_mask(Match& match, std::vector<MaskStep> steps, int64_t queries,
+                                       int64_t keys) {
   const Editor& editor = match.editor;
   const size_t innermost = steps.size() - 1;
   // bias + constant, as exporters add a causal triangle to the mask that the caller gave
@@ -98,7 +103,8 @@ std::optional<AttentionMask> read_mask(Match& match, std::vector<MaskStep> steps
     for (size_t side = 0; side < 2; ++side) {
       MaskStep triangle{sum->inputs[side]};
       AttentionMask alone;
-      if (!editor.value(triangle.value).constant || !read_constant(editor, triangle, false, false, queries, keys, &alone) || !alone.steps.empty())
+      if (!editor.value(triangle.value).constant ||
+          !read_constant(editor, triangle, false, false, queries, keys, &alone) || !alone.steps.empty())
         continue;
       match.take(steps[i].value, Op::add);
       steps[i].value = sum->inputs[1 - side];
@@ -110,8 +116,10 @@ std::optional<AttentionMask> read_mask(Match& match, std::vector<MaskStep> steps
   for (size_t i = 0; i < steps.size(); ++i) {
     const MaskStep& step = steps[i];
     if (editor.value(step.value).constant) {
-      if (!read_constant(editor, step, steps.size() == 1, i == innermost, queries, keys, &out)) return std::nullopt;
-    } else if (step.selects && step.fill != kMinusInfinity && !(i == innermost && step.fill <= kAbsorbsScores)) {
+      if (!read_constant(editor, step, steps.size() == 1, i == innermost, queries, keys, &out))
+        return std::nullopt;
+    } else if (step.selects && step.fill != kMinusInfinity &&
+               !(i == innermost && step.fill <= kAbsorbsScores)) {
       return std::nullopt;
     } else {
       out.steps.push_back(step);
@@ -143,7 +151,8 @@ std::optional<ValueId> build_mask(Editor& editor, const std::vector<MaskStep>& s
     if (!step.selects) {
       if (added) {
         const ir::DType a = editor.value(*added).dtype, b = editor.value(step.value).dtype;
-        auto typed = editor.as_dtype(step.value, widens(a, b) ? b : a), before = editor.as_dtype(*added, widens(a, b) ? b : a);
+        auto typed = editor.as_dtype(step.value, widens(a, b) ? b : a),
+             before = editor.as_dtype(*added, widens(a, b) ? b : a);
         if (!typed || !before) return std::nullopt;
         added = editor.add(Op::add, {*before, *typed});
       } else {
@@ -158,7 +167,8 @@ std::optional<ValueId> build_mask(Editor& editor, const std::vector<MaskStep>& s
   }
   if (!keep) return added ? *added : ir::kNoValue;
   if (!added) return *keep;
-  const ValueId masked = editor.add_constant(ir::HostTensor::scalar(editor.value(*added).dtype, kMinusInfinity));
+  const ValueId masked =
+      editor.add_constant(ir::HostTensor::scalar(editor.value(*added).dtype, kMinusInfinity));
   return editor.add(Op::where, {*keep, *added, masked});
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Masks of written-out attention: what was added to or selected into the scores, and what the attention operator needs for it.
+// Masks of written-out attention: what was added to or selected into the scores, and what the attention
+// operator needs for it.
 #include <optional>
 #include <vector>
 
@@ -7,11 +8,12 @@
 
 namespace rtx::fuse {
 
-// One step between the scores and the softmax. From a float: scores + value. From a bool: where it says `keep`, scores, else `fill`.
+// One step between the scores and the softmax. From a float: scores + value. From a bool: where it says
+// `keep`, scores, else `fill`.
 struct MaskStep {
   ir::ValueId value = ir::kNoValue;
   bool selects = false;
-  bool keep = true;   // which truth value keeps the score
+  bool keep = true;  // which truth value keeps the score
   double fill = 0;
   ir::DType dtype = ir::DType::f32;  // of the scores
 };
@@ -33,12 +35,14 @@ struct KeptKeys {
   bool every_query_keeps_one = false;
 };
 
-// `steps` from the softmax inwards; queries and keys are the last two extents of the scores. Nothing when the steps mean something that the
-// operator cannot say exactly:
-//   - a finite fill that depends on data: a row that it fills entirely attends to everything evenly, the operator's gives NaN.
+// `steps` from the softmax inwards; queries and keys are the last two extents of the scores. Nothing when the
+// steps mean something that the operator cannot say exactly:
+//   - a finite fill that depends on data: a row that it fills entirely attends to everything evenly, the
+//   operator's gives NaN.
 //     A fill so low that scores vanish beside it (the lowest f32) is the same as added, and is taken so
 //   - a finite fill over another mask: in a row that both mask, which of the two wins depends on both
-std::optional<AttentionMask> read_mask(Match& match, std::vector<MaskStep> steps, int64_t queries, int64_t keys);
+std::optional<AttentionMask> read_mask(Match& match, std::vector<MaskStep> steps, int64_t queries,
+                                       int64_t keys);
 
 // The mask operand, or kNoValue; nothing when the values do not combine.
 std::optional<ir::ValueId> build_mask(Editor& editor, const std::vector<MaskStep>& steps);

@@ -23,11 +23,13 @@ const ir::Node* Match::take(ValueId value, Op op) {
   return node;
 }
 
-std::optional<ValueId> Match::take_with_constant(ValueId value, Op op, const std::function<bool(double)>& wanted) {
+std::optional<ValueId> Match::take_with_constant(ValueId value, Op op,
+                                                 const std::function<bool(double)>& wanted) {
   const ir::Node* node = peek(value, op);
   if (!node) return std::nullopt;
   for (int side = 0; side < 2; ++side) {
-    const ValueId constant = node->inputs[static_cast<size_t>(side)], other = node->inputs[static_cast<size_t>(1 - side)];
+    const ValueId constant = node->inputs[static_cast<size_t>(side)],
+                  other = node->inputs[static_cast<size_t>(1 - side)];
     auto number = scalar_for(editor, constant, other);
     if (!number || !wanted(*number)) continue;
     covers.push_back(editor.value(value).producer);
@@ -70,7 +72,10 @@ std::optional<double> scalar_for(const Editor& editor, ValueId value, ValueId op
 
 bool near(double found, double wanted, DType dtype) {
   // A product of two rounded constants may be off by three half units.
-  const double unit = dtype == DType::f64 ? 1e-7 : std::ldexp(1.0, -ir::info(dtype).mantissa_bits);  // f64 graphs carry f32 constants
+  const double unit =
+      dtype == DType::f64
+          ? 1e-7
+          : std::ldexp(1.0, -ir::info(dtype).mantissa_bits);  // f64 graphs carry f32 constants
   return std::abs(found - wanted) <= 2 * unit * std::abs(wanted);
 }
 

@@ -1,8 +1,9 @@
 #pragma once
 // Matcher words: what a rule says about the nodes it covers.
 //
-// A match walks from its root towards the inputs and notes every node it steps over. Those nodes disappear with the rewrite, so
-// the driver checks before it builds anything that none of their results is read elsewhere or is a result of the graph.
+// A match walks from its root towards the inputs and notes every node it steps over. Those nodes disappear
+// with the rewrite, so the driver checks before it builds anything that none of their results is read
+// elsewhere or is a result of the graph.
 #include <functional>
 #include <optional>
 #include <string>
@@ -23,8 +24,10 @@ class Match {
   const ir::Node* take(ir::ValueId value, ir::Op op);
   // The same without covering it.
   const ir::Node* peek(ir::ValueId value, ir::Op op) const;
-  // take() of an operator with two operands, one of which is the constant that `wanted` likes; gives the other operand.
-  std::optional<ir::ValueId> take_with_constant(ir::ValueId value, ir::Op op, const std::function<bool(double)>& wanted);
+  // take() of an operator with two operands, one of which is the constant that `wanted` likes; gives the
+  // other operand.
+  std::optional<ir::ValueId> take_with_constant(ir::ValueId value, ir::Op op,
+                                                const std::function<bool(double)>& wanted);
   // Steps over casts from a narrower to a wider floating type: their source holds the same values.
   ir::ValueId through_widening(ir::ValueId value);
 

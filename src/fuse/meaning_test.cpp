@@ -1,6 +1,6 @@
-// recognise() never changes what a graph computes: random graphs of written-out and plain pieces, run before and after in double.
-// Inner values join the pool that later pieces read and the results are drawn from, so that rules meet second readers and results
-// everywhere in their chains.
+// recognise() never changes what a graph computes: random graphs of written-out and plain pieces, run before
+// and after in double. Inner values join the pool that later pieces read and the results are drawn from, so
+// that rules meet second readers and results everywhere in their chains.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -59,15 +59,24 @@ class RandomGraph {
   }
   // An inner value, sometimes seen by others.
   ValueId inner(ValueId value) {
-    if (graph.extents(value) == std::vector<int64_t>{rows_, columns_} && pick(12) == 0) pool_.push_back(value);
+    if (graph.extents(value) == std::vector<int64_t>{rows_, columns_} && pick(12) == 0)
+      pool_.push_back(value);
     return value;
   }
-  ValueId constant(double number) { return graph.add_constant(graph.fresh_name("c"), HostTensor::scalar(DType::f64, number)); }
-  ValueId node(Op op, std::vector<ValueId> in, ir::Attributes attributes = {}) { return inner(graph.add_node(op, std::move(in), std::move(attributes))); }
+  ValueId constant(double number) {
+    return graph.add_constant(graph.fresh_name("c"), HostTensor::scalar(DType::f64, number));
+  }
+  ValueId node(Op op, std::vector<ValueId> in, ir::Attributes attributes = {}) {
+    return inner(graph.add_node(op, std::move(in), std::move(attributes)));
+  }
   // Operands of a commutative operator in either order.
   ValueId both(Op op, ValueId a, ValueId b) { return pick(2) ? node(op, {a, b}) : node(op, {b, a}); }
-  ValueId mean(ValueId x) { return node(Op::reduce_mean, {x}, {{{"axes", std::vector<int64_t>{1}}, {"keepdims", int64_t{1}}}}); }
-  ValueId along_row(Op op, ValueId x) { return node(op, {x}, {{{"axes", std::vector<int64_t>{1}}, {"keepdims", int64_t{1}}}}); }
+  ValueId mean(ValueId x) {
+    return node(Op::reduce_mean, {x}, {{{"axes", std::vector<int64_t>{1}}, {"keepdims", int64_t{1}}}});
+  }
+  ValueId along_row(Op op, ValueId x) {
+    return node(op, {x}, {{{"axes", std::vector<int64_t>{1}}, {"keepdims", int64_t{1}}}});
+  }
   ValueId square(ValueId x) { return pick(2) ? node(Op::mul, {x, x}) : node(Op::pow, {x, constant(2)}); }
   ValueId over_root(ValueId x, ValueId variance) {
     const ValueId root = node(Op::sqrt, {both(Op::add, variance, constant(0.1))});
@@ -83,23 +92,37 @@ class RandomGraph {
 
   void piece() {
     switch (pick(10)) {
-      case 0: keep(layer_norm(any())); break;
+      case 0:
+        keep(layer_norm(any()));
+        break;
       case 1: {
         const ValueId x = any();
         keep(over_root(x, mean(square(x))));
         break;
       }
-      case 2: keep(gelu(any(), pick(2))); break;
+      case 2:
+        keep(gelu(any(), pick(2)));
+        break;
       case 3: {
         const ValueId x = any(), s = node(Op::sigmoid, {pick(2) ? x : both(Op::mul, x, constant(1.5))});
         keep(both(Op::mul, pick(5) ? x : any(), s));
         break;
       }
-      case 4: keep(softmax(any())); break;
-      case 5: keep(attention()); break;
-      case 6: keep(both(pick(2) ? Op::add : Op::mul, any(), pick(2) ? any() : row_constant())); break;
-      case 7: keep(transposed(transposed(any()))); break;
-      case 8: keep(rotated(any())); break;
+      case 4:
+        keep(softmax(any()));
+        break;
+      case 5:
+        keep(attention());
+        break;
+      case 6:
+        keep(both(pick(2) ? Op::add : Op::mul, any(), pick(2) ? any() : row_constant()));
+        break;
+      case 7:
+        keep(transposed(transposed(any())));
+        break;
+      case 8:
+        keep(rotated(any()));
+        break;
       default: {
         const ValueId flat = graph.add_node_as(Op::reshape, {any()}, DType::f64, {rows_ * columns_});
         keep(graph.add_node_as(Op::reshape, {node(Op::tanh, {flat})}, DType::f64, {rows_, columns_}));
@@ -109,7 +132,8 @@ class RandomGraph {
 
   ValueId layer_norm(ValueId x) {
     const ValueId m = mean(x), d = node(Op::sub, {x, m});
-    const ValueId variance = pick(3) ? mean(square(pick(2) ? d : node(Op::sub, {x, m}))) : node(Op::sub, {mean(square(x)), square(m)});
+    const ValueId variance = pick(3) ? mean(square(pick(2) ? d : node(Op::sub, {x, m})))
+                                     : node(Op::sub, {mean(square(x)), square(m)});
     ValueId y = over_root(d, variance);
     if (pick(2)) y = both(Op::mul, y, row_constant());
     if (pick(2)) y = both(Op::add, y, row_constant());
@@ -118,16 +142,21 @@ class RandomGraph {
   ValueId gelu(ValueId x, bool tanh_form) {
     ValueId argument;
     if (tanh_form) {
-      const ValueId cube = pick(2) ? node(Op::pow, {x, constant(3)}) : both(Op::mul, node(Op::mul, {x, x}), x);
-      argument = both(Op::mul, both(Op::add, x, both(Op::mul, cube, constant(0.044715))), constant(std::sqrt(2 / M_PI)));
+      const ValueId cube =
+          pick(2) ? node(Op::pow, {x, constant(3)}) : both(Op::mul, node(Op::mul, {x, x}), x);
+      argument = both(Op::mul, both(Op::add, x, both(Op::mul, cube, constant(0.044715))),
+                      constant(std::sqrt(2 / M_PI)));
     } else {
-      argument = pick(2) ? node(Op::div, {x, constant(std::sqrt(2.0))}) : both(Op::mul, x, constant(std::sqrt(0.5)));
+      argument =
+          pick(2) ? node(Op::div, {x, constant(std::sqrt(2.0))}) : both(Op::mul, x, constant(std::sqrt(0.5)));
     }
     const ValueId t = both(Op::add, node(tanh_form ? Op::tanh : Op::erf, {argument}), constant(1));
-    return pick(2) ? both(Op::mul, both(Op::mul, x, t), constant(0.5)) : both(Op::mul, both(Op::mul, x, constant(0.5)), t);
+    return pick(2) ? both(Op::mul, both(Op::mul, x, t), constant(0.5))
+                   : both(Op::mul, both(Op::mul, x, constant(0.5)), t);
   }
   ValueId softmax(ValueId x) {
-    const ValueId e = node(Op::exp, {node(Op::sub, {x, along_row(Op::reduce_max, x)})}), s = along_row(Op::reduce_sum, e);
+    const ValueId e = node(Op::exp, {node(Op::sub, {x, along_row(Op::reduce_max, x)})}),
+                  s = along_row(Op::reduce_sum, e);
     return pick(2) ? node(Op::div, {e, s}) : both(Op::mul, e, node(Op::reciprocal, {s}));
   }
   // rows_ queries and keys, columns_ wide; masks by constants, so that a row may be masked entirely
@@ -135,7 +164,8 @@ class RandomGraph {
     ValueId q = any(), s;
     const ValueId k = any(), v = any();
     if (pick(2)) q = both(Op::mul, q, constant(0.5));
-    s = pick(2) ? node(Op::matmul, {q, transposed(k)}) : node(Op::matmul, {q, k}, {{{"trans_b", int64_t{1}}}});
+    s = pick(2) ? node(Op::matmul, {q, transposed(k)})
+                : node(Op::matmul, {q, k}, {{{"trans_b", int64_t{1}}}});
     if (pick(2)) s = node(Op::div, {s, constant(2)});
     if (pick(3) == 0) s = both(Op::mul, node(Op::tanh, {node(Op::div, {s, constant(3)})}), constant(3));
     const double lowest = pick(2) ? -std::numeric_limits<double>::infinity() : -1e30;
@@ -147,7 +177,8 @@ class RandomGraph {
       adds.set_double(i, kept ? 0 : lowest);
     }
     if (form == 0) s = both(Op::add, s, graph.add_constant(graph.fresh_name("mask"), adds));
-    if (form == 1) s = node(Op::where, {graph.add_constant(graph.fresh_name("mask"), keeps), s, constant(lowest)});
+    if (form == 1)
+      s = node(Op::where, {graph.add_constant(graph.fresh_name("mask"), keeps), s, constant(lowest)});
     const ValueId p = pick(2) ? softmax(s) : node(Op::softmax, {s}, {{{"axis", int64_t{1}}}});
     return node(Op::matmul, {p, v});
   }
@@ -157,15 +188,22 @@ class RandomGraph {
     const bool interleaved = pick(2);
     const ValueId four = graph.add_node_as(Op::reshape, {x}, DType::f64, {1, 1, rows_, columns_});
     HostTensor table(DType::f64, {rows_, half}), other(DType::f64, {rows_, half});
-    for (int64_t i = 0; i < table.count(); ++i) table.set_double(i, std::cos(0.3 * static_cast<double>(i))), other.set_double(i, std::sin(0.3 * static_cast<double>(i)));
-    const ValueId c = graph.add_constant(graph.fresh_name("cos"), table), s = graph.add_constant(graph.fresh_name("sin"), other);
+    for (int64_t i = 0; i < table.count(); ++i)
+      table.set_double(i, std::cos(0.3 * static_cast<double>(i))),
+          other.set_double(i, std::sin(0.3 * static_cast<double>(i)));
+    const ValueId c = graph.add_constant(graph.fresh_name("cos"), table),
+                  s = graph.add_constant(graph.fresh_name("sin"), other);
     auto part = [&](int64_t start) {
       return graph.add_node_as(Op::slice, {four}, DType::f64, {1, 1, rows_, half},
-                               {{{"starts", std::vector<int64_t>{0, 0, 0, start}}, {"steps", std::vector<int64_t>{1, 1, 1, interleaved ? 2 : 1}}}});
+                               {{{"starts", std::vector<int64_t>{0, 0, 0, start}},
+                                 {"steps", std::vector<int64_t>{1, 1, 1, interleaved ? 2 : 1}}}});
     };
     const ValueId a = part(0), b = part(interleaved ? 1 : half);
-    ValueId real = node(Op::sub, {both(Op::mul, a, c), both(Op::mul, b, s)}), imaginary = both(Op::add, both(Op::mul, a, s), both(Op::mul, b, c));
-    if (!interleaved) return graph.add_node_as(Op::reshape, {node(Op::concat, {real, imaginary}, {{{"axis", int64_t{3}}}})}, DType::f64, {rows_, columns_});
+    ValueId real = node(Op::sub, {both(Op::mul, a, c), both(Op::mul, b, s)}),
+            imaginary = both(Op::add, both(Op::mul, a, s), both(Op::mul, b, c));
+    if (!interleaved)
+      return graph.add_node_as(Op::reshape, {node(Op::concat, {real, imaginary}, {{{"axis", int64_t{3}}}})},
+                               DType::f64, {rows_, columns_});
     real = graph.add_node_as(Op::reshape, {real}, DType::f64, {1, 1, rows_, half, 1});
     imaginary = graph.add_node_as(Op::reshape, {imaginary}, DType::f64, {1, 1, rows_, half, 1});
     const ValueId joined = node(Op::concat, {real, imaginary}, {{{"axis", int64_t{4}}}});
@@ -178,15 +216,18 @@ class RandomGraph {
   std::vector<ValueId> pool_;
 };
 
-testing::AssertionResult agree(const std::vector<reference::RefTensor>& found, const std::vector<reference::RefTensor>& wanted) {
+testing::AssertionResult agree(const std::vector<reference::RefTensor>& found,
+                               const std::vector<reference::RefTensor>& wanted) {
   for (size_t i = 0; i < wanted.size(); ++i) {
     double largest = 1;
     for (double number : wanted[i].reals)
       if (std::isfinite(number)) largest = std::max(largest, std::abs(number));
     for (size_t j = 0; j < wanted[i].reals.size(); ++j) {
       const double a = found[i].reals[j], b = wanted[i].reals[j];
-      if (std::isnan(a) != std::isnan(b) || std::isinf(a) != std::isinf(b) || (std::isfinite(b) && std::abs(a - b) > 1e-12 * largest))
-        return testing::AssertionFailure() << "result " << i << " element " << j << ": " << a << " instead of " << b;
+      if (std::isnan(a) != std::isnan(b) || std::isinf(a) != std::isinf(b) ||
+          (std::isfinite(b) && std::abs(a - b) > 1e-12 * largest))
+        return testing::AssertionFailure()
+               << "result " << i << " element " << j << ": " << a << " instead of " << b;
     }
   }
   return testing::AssertionSuccess();
@@ -204,25 +245,32 @@ TEST(Meaning, recognition_keeps_what_random_graphs_compute) {
     const auto inputs = random.inputs();
     auto wanted = reference::run(random.graph, inputs), found = reference::run(after, inputs);
     ASSERT_TRUE(wanted.ok() && found.ok());
-    ASSERT_TRUE(agree(*found, *wanted)) << "seed " << seed << "\n" << ir::to_text(random.graph) << "\nbecame\n" << ir::to_text(after);
+    ASSERT_TRUE(agree(*found, *wanted)) << "seed " << seed << "\n"
+                                        << ir::to_text(random.graph) << "\nbecame\n"
+                                        << ir::to_text(after);
   }
   // The graphs reach the rules that they are made for.
-  for (const char* prefix : {"layer_norm: (", "layer_norm: scale", "layer_norm: bias", "rms_norm: x", "gelu: x (1 + erf", "gelu: x (1 + tanh", "silu",
-                             "softmax", "attention", "rotary", "matmul: transposed b", "tidy"}) {
+  for (const char* prefix :
+       {"layer_norm: (", "layer_norm: scale", "layer_norm: bias", "rms_norm: x", "gelu: x (1 + erf",
+        "gelu: x (1 + tanh", "silu", "softmax", "attention", "rotary", "matmul: transposed b", "tidy"}) {
     const auto found = rules.lower_bound(prefix);
-    EXPECT_TRUE(found != rules.end() && found->starts_with(prefix)) << "no graph reached \"" << prefix << "\"";
+    EXPECT_TRUE(found != rules.end() && found->starts_with(prefix))
+        << "no graph reached \"" << prefix << "\"";
   }
 }
 
-// Runs the regions one by one, each from what its inputs' regions stored; aliases share their input's elements.
-Result<std::vector<reference::RefTensor>> run_regions(const ir::Graph& graph, const Partition& partition, const std::vector<HostTensor>& inputs) {
+// Runs the regions one by one, each from what its inputs' regions stored; aliases share their input's
+// elements.
+Result<std::vector<reference::RefTensor>> run_regions(const ir::Graph& graph, const Partition& partition,
+                                                      const std::vector<HostTensor>& inputs) {
   std::map<ValueId, HostTensor> values;
   for (size_t i = 0; i < inputs.size(); ++i) values[graph.inputs[i]] = inputs[i];
   auto value = [&](auto&& self, ValueId id) -> HostTensor {
     if (graph.value(id).constant) return *graph.value(id).constant;
     if (auto found = values.find(id); found != values.end()) return found->second;
     const ir::NodeId producer = graph.value(id).producer;
-    EXPECT_TRUE(std::count(partition.aliases.begin(), partition.aliases.end(), producer)) << graph.value(id).name << " is read before it is made";
+    EXPECT_TRUE(std::count(partition.aliases.begin(), partition.aliases.end(), producer))
+        << graph.value(id).name << " is read before it is made";
     return self(self, graph.node(producer).inputs[0]).reshaped(graph.extents(id));
   };
   for (const Region& region : partition.regions) {
@@ -242,17 +290,21 @@ TEST(Meaning, regions_in_their_order_compute_the_graph) {
     RandomGraph random(seed);
     const ir::Graph graph = seed % 2 ? recognise(random.graph) : random.graph;
     std::vector<Pattern> patterns;
-    for (ir::OpClass anchor : {ir::OpClass::contraction, ir::OpClass::attention, ir::OpClass::normalization, ir::OpClass::reduction,
-                               ir::OpClass::pointwise, ir::OpClass::movement}) {
+    for (ir::OpClass anchor : {ir::OpClass::contraction, ir::OpClass::attention, ir::OpClass::normalization,
+                               ir::OpClass::reduction, ir::OpClass::pointwise, ir::OpClass::movement}) {
       Pattern pattern;
       pattern.name = "pattern";
-      pattern.anchor = [anchor](const ir::Graph& g, ir::NodeId node) { return ir::info(g.node(node).op).op_class == anchor; };
+      pattern.anchor = [anchor](const ir::Graph& g, ir::NodeId node) {
+        return ir::info(g.node(node).op).op_class == anchor;
+      };
       pattern.grows_up = (seed / 2 + static_cast<unsigned>(anchor)) % 3 != 0;
       pattern.grows_down = (seed / 4 + static_cast<unsigned>(anchor)) % 5 != 0;
       pattern.max_outputs = 1 + static_cast<int>(seed + static_cast<unsigned>(anchor)) % 4;
       // Some growth is refused, whatever for.
       pattern.accepts = [seed](const ir::Graph& body) -> Status {
-        return body.nodes.size() > 1 && (body.nodes.size() * 7 + body.inputs.size() + seed) % 4 == 0 ? Status(user_error("no")) : success();
+        return body.nodes.size() > 1 && (body.nodes.size() * 7 + body.inputs.size() + seed) % 4 == 0
+                   ? Status(user_error("no"))
+                   : success();
       };
       patterns.push_back(std::move(pattern));
     }

@@ -1,7 +1,9 @@
-// partition(): patterns in order of priority, anchors in topological order, each region grown as far as its family accepts.
+// partition(): patterns in order of priority, anchors in topological order, each region grown as far as its
+// family accepts.
 //
-// Anchors before pointwise work, because of the patterns' order: a residual add is taken by the matmul that feeds it, and the norm
-// behind it starts its own region. Reshapes are never anchors at first: between regions they are aliases.
+// Anchors before pointwise work, because of the patterns' order: a residual add is taken by the matmul that
+// feeds it, and the norm behind it starts its own region. Reshapes are never anchors at first: between
+// regions they are aliases.
 #include <algorithm>
 #include <queue>
 
@@ -51,7 +53,8 @@ class Partitioner {
     const bool claimed = growth.seed();
     if (claimed && options_.fuse) growth.grow();
     for (Refusal& refusal : growth.refusals()) {
-      if (refusal.node == node) reasons_[static_cast<size_t>(node)].push_back(pattern.name + ": " + refusal.reason);
+      if (refusal.node == node)
+        reasons_[static_cast<size_t>(node)].push_back(pattern.name + ": " + refusal.reason);
       out_.refusals.push_back(std::move(refusal));
     }
     if (claimed) claim(pattern, node, growth.nodes());
@@ -71,13 +74,15 @@ class Partitioner {
     out_.regions.push_back(std::move(region));
   }
 
-  // A reshape outside regions shares its input's buffer, unless that cannot be: bytes in another order, a result of the graph
-  // that would be the caller's input or a constant, or two results of the graph in one buffer.
+  // A reshape outside regions shares its input's buffer, unless that cannot be: bytes in another order, a
+  // result of the graph that would be the caller's input or a constant, or two results of the graph in one
+  // buffer.
   void decide_reshapes(std::vector<NodeId>* copies) {
     std::vector<ValueId> root(graph_.values.size());
     for (size_t i = 0; i < root.size(); ++i) root[i] = static_cast<ValueId>(i);
     std::vector<char> holds_output(graph_.values.size(), 0);  // of each root: its buffer is a result already
-    for (size_t i = 0; i < graph_.values.size(); ++i) holds_output[i] = cover_.is_output(static_cast<ValueId>(i));
+    for (size_t i = 0; i < graph_.values.size(); ++i)
+      holds_output[i] = cover_.is_output(static_cast<ValueId>(i));
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const auto id = static_cast<NodeId>(i);
       if (graph_.nodes[i].op != ir::Op::reshape || cover_.claimed(id)) continue;
@@ -85,7 +90,8 @@ class Partitioner {
       const ValueId origin = root[static_cast<size_t>(from)];
       bool copy = !graph_.value(from).layout.dense() || !graph_.value(to).layout.dense();
       if (cover_.is_output(to))
-        copy = copy || graph_.value(origin).producer == ir::kNoNode || holds_output[static_cast<size_t>(origin)];
+        copy =
+            copy || graph_.value(origin).producer == ir::kNoNode || holds_output[static_cast<size_t>(origin)];
       if (copy) {
         copies->push_back(id);
         continue;
@@ -101,7 +107,9 @@ class Partitioner {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const auto id = static_cast<NodeId>(i);
       if (cover_.claimed(id) || std::binary_search(out_.aliases.begin(), out_.aliases.end(), id)) continue;
-      std::string line = "node " + (graph_.nodes[i].name.empty() ? graph_.value(graph_.nodes[i].outputs[0]).name : graph_.nodes[i].name) +
+      std::string line = "node " +
+                         (graph_.nodes[i].name.empty() ? graph_.value(graph_.nodes[i].outputs[0]).name
+                                                       : graph_.nodes[i].name) +
                          ": " + graph_.describe(id);
       for (const std::string& reason : reasons_[i]) line += "; " + reason;
       missing.push_back(std::move(line));
@@ -128,7 +136,8 @@ class Partitioner {
         continue;
       }
       for (NodeId reader : cover_.successors(id))
-        behind[i].insert(behind[i].end(), behind[static_cast<size_t>(reader)].begin(), behind[static_cast<size_t>(reader)].end());
+        behind[i].insert(behind[i].end(), behind[static_cast<size_t>(reader)].begin(),
+                         behind[static_cast<size_t>(reader)].end());
     }
     for (size_t region = 0; region < count; ++region) {
       for (NodeId node : out_.regions[region].nodes)
@@ -139,7 +148,8 @@ class Partitioner {
       next[region].erase(std::unique(next[region].begin(), next[region].end()), next[region].end());
       for (size_t after : next[region]) ++waiting[after];
     }
-    using Entry = std::pair<NodeId, size_t>;  // last node of the region: it runs when its last operand is there
+    using Entry =
+        std::pair<NodeId, size_t>;  // last node of the region: it runs when its last operand is there
     std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;
     for (size_t i = 0; i < count; ++i)
       if (waiting[i] == 0) ready.push({out_.regions[i].nodes.back(), i});
@@ -165,7 +175,8 @@ class Partitioner {
 
 }  // namespace
 
-Result<Partition> partition(const ir::Graph& graph, const std::vector<Pattern>& patterns, const PartitionOptions& options) {
+Result<Partition> partition(const ir::Graph& graph, const std::vector<Pattern>& patterns,
+                            const PartitionOptions& options) {
   return Partitioner(graph, patterns, options).run();
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Pattern: what a family can claim, as a value. fuse grows regions around anchors and never learns a family's name or limits:
-// `accepts` asks the family itself whether it can build a problem from a candidate body.
+// Pattern: what a family can claim, as a value. fuse grows regions around anchors and never learns a family's
+// name or limits: `accepts` asks the family itself whether it can build a problem from a candidate body.
 #include <functional>
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
-// recognise(): rules to a fixed point, in two phases. Attention comes after everything that its pieces are made of: softmax, its
-// masks and scales tidied, transposes folded into matmuls.
+// recognise(): rules to a fixed point, in two phases. Attention comes after everything that its pieces are
+// made of: softmax, its masks and scales tidied, transposes folded into matmuls.
 #include "fuse/recognise.h"
 
 #include <algorithm>
@@ -14,15 +14,19 @@ namespace {
 using ir::NodeId;
 using ir::ValueId;
 
-// Rules only ever shrink or tidy, so this is never reached; it bounds the damage of a pair of rules that undo each other.
+// Rules only ever shrink or tidy, so this is never reached; it bounds the damage of a pair of rules that undo
+// each other.
 constexpr int kMostRounds = 64;
 
 // No value that disappears may be read by a node that stays, or be a result.
 bool hides_a_value(const Editor& editor, const Rewriting& rewriting) {
-  auto covered = [&](NodeId node) { return std::find(rewriting.covers.begin(), rewriting.covers.end(), node) != rewriting.covers.end(); };
+  auto covered = [&](NodeId node) {
+    return std::find(rewriting.covers.begin(), rewriting.covers.end(), node) != rewriting.covers.end();
+  };
   for (NodeId node : rewriting.covers)
     for (ValueId value : editor.node(node).outputs) {
-      if (std::find(rewriting.replaces.begin(), rewriting.replaces.end(), value) != rewriting.replaces.end()) continue;
+      if (std::find(rewriting.replaces.begin(), rewriting.replaces.end(), value) != rewriting.replaces.end())
+        continue;
       if (editor.is_output(value)) return true;
       for (NodeId reader : editor.readers(value))
         if (!covered(reader)) return true;
@@ -35,7 +39,8 @@ class RuleTable {
   void add(std::vector<Rule> rules) {
     for (Rule& rule : rules) {
       rules_.push_back(std::move(rule));
-      for (ir::Op root : rules_.back().roots) by_root_[static_cast<size_t>(root)].push_back(rules_.size() - 1);
+      for (ir::Op root : rules_.back().roots)
+        by_root_[static_cast<size_t>(root)].push_back(rules_.size() - 1);
     }
   }
 
@@ -56,7 +61,8 @@ class RuleTable {
     editor.set_origin(editor.node(root).name);
     auto fresh = rewriting.build(editor);
     bool fits = fresh && fresh->size() >= rewriting.replaces.size();
-    for (size_t i = 0; fits && i < rewriting.replaces.size(); ++i) fits = editor.can_replace(rewriting.replaces[i], (*fresh)[i]);
+    for (size_t i = 0; fits && i < rewriting.replaces.size(); ++i)
+      fits = editor.can_replace(rewriting.replaces[i], (*fresh)[i]);
     if (!fits) {
       editor.bury(first_new);
       return false;
@@ -92,12 +98,16 @@ ir::Graph to_fixed_point(ir::Graph graph, const RuleTable& rules, std::vector<Re
 
 ir::Graph recognise(const ir::Graph& graph, const RecogniseOptions& options, std::vector<Rewrite>* log) {
   RuleTable parts;
-  for (auto* rules : {&tidy_rules, &matmul_rules, &norm_rules, &activation_rules, &softmax_rules, &rotary_rules}) parts.add((*rules)());
+  for (auto* rules :
+       {&tidy_rules, &matmul_rules, &norm_rules, &activation_rules, &softmax_rules, &rotary_rules})
+    parts.add((*rules)());
   ir::Graph out = to_fixed_point(graph, parts, log);
   if (!options.attention) return out;
   RuleTable whole;
   whole.add(attention_rules());
-  for (auto* rules : {&tidy_rules, &matmul_rules, &norm_rules, &activation_rules, &softmax_rules, &rotary_rules}) whole.add((*rules)());
+  for (auto* rules :
+       {&tidy_rules, &matmul_rules, &norm_rules, &activation_rules, &softmax_rules, &rotary_rules})
+    whole.add((*rules)());
   return to_fixed_point(std::move(out), whole, log);
 }
 

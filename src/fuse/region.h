@@ -9,13 +9,13 @@
 namespace rtx::fuse {
 
 struct Region {
-  std::string pattern;              // name of the pattern that claimed it
-  std::string name;                 // readable: from its anchor's node name
-  std::vector<ir::NodeId> nodes;    // of the outer graph, in order
+  std::string pattern;            // name of the pattern that claimed it
+  std::string name;               // readable: from its anchor's node name
+  std::vector<ir::NodeId> nodes;  // of the outer graph, in order
   ir::NodeId anchor = ir::kNoNode;
-  ir::Graph body;                   // extract() of nodes
-  std::vector<ir::ValueId> inputs;  // outer values, one per body input
-  std::vector<ir::ValueId> outputs; // outer values, one per body output
+  ir::Graph body;                    // extract() of nodes
+  std::vector<ir::ValueId> inputs;   // outer values, one per body input
+  std::vector<ir::ValueId> outputs;  // outer values, one per body output
 };
 
 // Why a node was not absorbed: for `explain`.
@@ -26,9 +26,10 @@ struct Refusal {
 };
 
 struct Partition {
-  std::vector<Region> regions;       // in an order in which they can run
+  std::vector<Region> regions;  // in an order in which they can run
   std::vector<Refusal> refusals;
-  // Reshapes that stay outside regions: the result shares its input's buffer (row-major, same bytes), nothing runs.
+  // Reshapes that stay outside regions: the result shares its input's buffer (row-major, same bytes), nothing
+  // runs.
   std::vector<ir::NodeId> aliases;
 };
 
@@ -36,9 +37,11 @@ struct PartitionOptions {
   bool fuse = true;  // false: one region per node (the unfused baseline)
 };
 
-// Covers every node with exactly one region or alias. Patterns are tried in order; growth keeps regions convex (no path leaves and
-// re-enters) and never hides a value that someone outside reads or that is a graph output, unless it becomes one more output.
-// Fails (kind user, unsupported) naming every node that no pattern accepts.
-Result<Partition> partition(const ir::Graph& graph, const std::vector<Pattern>& patterns, const PartitionOptions& options = {});
+// Covers every node with exactly one region or alias. Patterns are tried in order; growth keeps regions
+// convex (no path leaves and re-enters) and never hides a value that someone outside reads or that is a graph
+// output, unless it becomes one more output. Fails (kind user, unsupported) naming every node that no pattern
+// accepts.
+Result<Partition> partition(const ir::Graph& graph, const std::vector<Pattern>& patterns,
+                            const PartitionOptions& options = {});
 
 }  // namespace rtx::fuse

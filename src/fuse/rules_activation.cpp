@@ -1,5 +1,5 @@
-// Activations written out. Spellings differ in where the constants stand and in what order the factors come, so a chain is read as
-// a polynomial in x and t, where t is the erf, tanh or sigmoid inside it:
+// Activations written out. Spellings differ in where the constants stand and in what order the factors come,
+// so a chain is read as a polynomial in x and t, where t is the erf, tanh or sigmoid inside it:
 //
 //   gelu, erf form     t = erf(x / sqrt 2)                                 x/2 + x t/2
 //   gelu, tanh form    t = tanh(sqrt(2/pi) (x + 0.044715 x^3))             x/2 + x t/2
@@ -68,7 +68,9 @@ std::optional<Polynomial> read(Match& match, ValueId value, ValueId x, ValueId t
       auto a = operand(0);
       return a ? std::optional(sum(Polynomial{}, *a, -1)) : std::nullopt;
     }
-    case Op::add: case Op::sub: case Op::mul: {
+    case Op::add:
+    case Op::sub:
+    case Op::mul: {
       auto a = operand(0), b = a ? operand(1) : std::nullopt;
       if (!b) return std::nullopt;
       return node.op == Op::mul ? product(*a, *b) : std::optional(sum(*a, *b, node.op == Op::add ? 1 : -1));
@@ -100,11 +102,14 @@ bool consists_of(const Polynomial& p, std::initializer_list<Term> terms, ir::DTy
   for (const Term& term : terms) wanted.at[term.x][term.t] = term.coefficient;
   for (int i = 0; i <= kHighestPower; ++i)
     for (int j = 0; j < 2; ++j)
-      if (wanted.at[i][j] == 0 ? std::abs(p.at[i][j]) > 1e-12 : !near(p.at[i][j], wanted.at[i][j], dtype)) return false;
+      if (wanted.at[i][j] == 0 ? std::abs(p.at[i][j]) > 1e-12 : !near(p.at[i][j], wanted.at[i][j], dtype))
+        return false;
   return true;
 }
 
-bool is_arithmetic(Op op) { return op == Op::add || op == Op::sub || op == Op::mul || op == Op::div || op == Op::neg || op == Op::pow; }
+bool is_arithmetic(Op op) {
+  return op == Op::add || op == Op::sub || op == Op::mul || op == Op::div || op == Op::neg || op == Op::pow;
+}
 
 // Values that arithmetic leads to from `value`, itself among them.
 void collect(const Editor& editor, ValueId value, int depth, std::set<ValueId>* out) {
@@ -143,7 +148,9 @@ bool spells(Match& match, Activation activation, ValueId root, ValueId x, ValueI
 }
 
 std::optional<Rewriting> activation(const Editor& editor, NodeId root, Activation wanted) {
-  const Op inner = wanted == Activation::gelu_erf ? Op::erf : wanted == Activation::gelu_tanh ? Op::tanh : Op::sigmoid;
+  const Op inner = wanted == Activation::gelu_erf    ? Op::erf
+                   : wanted == Activation::gelu_tanh ? Op::tanh
+                                                     : Op::sigmoid;
   const ValueId out = editor.node(root).outputs[0];
   if (!ir::is_floating(editor.value(out).dtype)) return std::nullopt;
   std::set<ValueId> reached;
@@ -154,14 +161,17 @@ std::optional<Rewriting> activation(const Editor& editor, NodeId root, Activatio
     std::set<ValueId> candidates;
     collect(editor, editor.node(producer).inputs[0], 6, &candidates);
     for (ValueId x : candidates) {
-      if (!(editor.value(x).shape == editor.value(out).shape) || editor.value(x).dtype != editor.value(out).dtype) continue;
+      if (!(editor.value(x).shape == editor.value(out).shape) ||
+          editor.value(x).dtype != editor.value(out).dtype)
+        continue;
       Match match(editor);
       double alpha = 1;
       if (!spells(match, wanted, out, x, t, &alpha)) continue;
       return Rewriting{match.covers, {out}, [=](Editor& e) -> std::optional<std::vector<ValueId>> {
                          auto y = wanted == Activation::silu
                                       ? e.add(Op::silu, {x}, {{{"alpha", alpha}}})
-                                      : e.add(Op::gelu, {x}, {{{"tanh", int64_t{wanted == Activation::gelu_tanh}}}});
+                                      : e.add(Op::gelu, {x},
+                                              {{{"tanh", int64_t{wanted == Activation::gelu_tanh}}}});
                          if (!y) return std::nullopt;
                          return std::vector<ValueId>{*y};
                        }};
@@ -189,15 +199,18 @@ std::optional<Rewriting> logistic(const Editor& editor, NodeId root) {
   if (!x || !ir::is_floating(editor.value(*x).dtype)) return std::nullopt;
   const bool plain = !quotient || scalar_for(editor, node.inputs[0], *x) == 1.0;
   if (!plain && node.inputs[0] != *x) return std::nullopt;
-  return Rewriting{match.covers, {node.outputs[0]}, [x = *x, plain](Editor& e) -> std::optional<std::vector<ValueId>> {
-                     auto y = e.add(plain ? Op::sigmoid : Op::silu, {x});
-                     if (!y) return std::nullopt;
-                     return std::vector<ValueId>{*y};
-                   }};
+  return Rewriting{
+      match.covers, {node.outputs[0]}, [x = *x, plain](Editor& e) -> std::optional<std::vector<ValueId>> {
+        auto y = e.add(plain ? Op::sigmoid : Op::silu, {x});
+        if (!y) return std::nullopt;
+        return std::vector<ValueId>{*y};
+      }};
 }
 
 Rule activation_rule(const char* name, Activation wanted) {
-  return {name, {Op::mul, Op::add, Op::div, Op::sub}, [wanted](const Editor& e, NodeId n) { return activation(e, n, wanted); }};
+  return {name, {Op::mul, Op::add, Op::div, Op::sub}, [wanted](const Editor& e, NodeId n) {
+            return activation(e, n, wanted);
+          }};
 }
 
 }  // namespace

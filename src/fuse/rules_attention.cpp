@@ -2,11 +2,12 @@
 //
 //   scores = q k^T                 scale on q, on k, on both, or behind the product
 //   scores = cap tanh(scores/cap)  optional
-//   scores = scores + mask         or where(mask, scores, -inf), any number of them (mask.h says which are exact)
-//   y = softmax(scores) v          the softmax alone may run in a wider type
+//   scores = scores + mask         or where(mask, scores, -inf), any number of them (mask.h says which are
+//   exact) y = softmax(scores) v          the softmax alone may run in a wider type
 //
-// k and v may be repeated over groups of heads (reshape, expand, reshape); the operator reads them unrepeated. A row of scores
-// that is -inf throughout gives NaN, as spelled, unless the chain replaces it by zeros.
+// k and v may be repeated over groups of heads (reshape, expand, reshape); the operator reads them
+// unrepeated. A row of scores that is -inf throughout gives NaN, as spelled, unless the chain replaces it by
+// zeros.
 #include <cmath>
 #include <limits>
 
@@ -21,7 +22,8 @@ using ir::ValueId;
 
 struct AttentionChain {
   ValueId q, k, v;
-  bool q_transposed = false, k_transposed = false, v_transposed = false;  // as [.., D, S], [.., S, D], [.., Dv, S] are read otherwise
+  bool q_transposed = false, k_transposed = false,
+       v_transposed = false;  // as [.., D, S], [.., S, D], [.., Dv, S] are read otherwise
   double scale = 1, softcap = 0;
   std::vector<MaskStep> steps;
   ValueId guard = ir::kNoValue;  // rows where max(guard) is -inf are set to zeros
@@ -56,7 +58,9 @@ class AttentionMatch {
  private:
   ValueId through_casts(ValueId value) {
     while (const ir::Node* cast = match.peek(value, Op::cast)) {
-      if (!ir::is_floating(match.editor.value(cast->inputs[0]).dtype) || !ir::is_floating(match.editor.value(value).dtype)) break;
+      if (!ir::is_floating(match.editor.value(cast->inputs[0]).dtype) ||
+          !ir::is_floating(match.editor.value(value).dtype))
+        break;
       match.take(value, Op::cast);
       value = cast->inputs[0];
     }
@@ -67,12 +71,17 @@ class AttentionMatch {
   ValueId take_guard(ValueId value) {
     auto weights = match.attempt([&]() -> std::optional<ValueId> {
       const ir::Node* select = match.take(value, Op::where);
-      if (!select || scalar_for(match.editor, select->inputs[1], select->inputs[2]) != 0.0) return std::nullopt;
-      auto maximum = match.take_with_constant(select->inputs[0], Op::equal, [](double number) { return number == -std::numeric_limits<double>::infinity(); });
+      if (!select || scalar_for(match.editor, select->inputs[1], select->inputs[2]) != 0.0)
+        return std::nullopt;
+      auto maximum = match.take_with_constant(select->inputs[0], Op::equal, [](double number) {
+        return number == -std::numeric_limits<double>::infinity();
+      });
       const ir::Node* reduce = maximum ? match.take(*maximum, Op::reduce_max) : nullptr;
       if (!reduce || reduce->attributes.integer("keepdims") != 1) return std::nullopt;
       const auto axes = reduce->attributes.integers("axes");
-      if (axes.size() != 1 || axes[0] + 1 != static_cast<int64_t>(match.editor.extents(reduce->inputs[0]).size())) return std::nullopt;
+      if (axes.size() != 1 ||
+          axes[0] + 1 != static_cast<int64_t>(match.editor.extents(reduce->inputs[0]).size()))
+        return std::nullopt;
       found.guard = reduce->inputs[0];
       return select->inputs[2];
     });
@@ -90,7 +99,8 @@ class AttentionMatch {
   // Takes a product with or quotient by a constant into the scale; kNoValue when there is none.
   ValueId take_scale(ValueId value) {
     double factor = 0;
-    if (auto other = match.take_with_constant(value, Op::mul, [&](double number) { return factor = number, std::isfinite(number); })) {
+    if (auto other = match.take_with_constant(
+            value, Op::mul, [&](double number) { return factor = number, std::isfinite(number); })) {
       found.scale *= factor;
       return *other;
     }
@@ -105,7 +115,8 @@ class AttentionMatch {
   }
 
   bool scores(ValueId value, int depth) {
-    if (depth > kLongestScoreChain || !same_shape(value) || !ir::is_floating(match.editor.value(value).dtype)) return false;
+    if (depth > kLongestScoreChain || !same_shape(value) || !ir::is_floating(match.editor.value(value).dtype))
+      return false;
     if (const ir::Node* product = match.take(value, Op::matmul)) return operands(*product);
     if (const ir::Node* cast = match.peek(value, Op::cast)) {
       if (!widens(match.editor.value(cast->inputs[0]).dtype, match.editor.value(value).dtype)) return false;
@@ -121,12 +132,16 @@ class AttentionMatch {
     }
     // A mask below a scale or cap would itself be scaled.
     if (found.scale != 1 || found.softcap != 0) return false;
-    if (const ir::Node* sum = match.take(value, Op::add)) return masked({sum->inputs[1]}, sum->inputs[0], depth) || masked({sum->inputs[0]}, sum->inputs[1], depth);
+    if (const ir::Node* sum = match.take(value, Op::add))
+      return masked({sum->inputs[1]}, sum->inputs[0], depth) ||
+             masked({sum->inputs[0]}, sum->inputs[1], depth);
     if (const ir::Node* select = match.take(value, Op::where)) {
       const ValueId condition = select->inputs[0];
       const ir::DType dtype = match.editor.value(value).dtype;
-      if (auto fill = scalar_for(match.editor, select->inputs[2], select->inputs[1])) return masked({condition, true, true, *fill, dtype}, select->inputs[1], depth);
-      if (auto fill = scalar_for(match.editor, select->inputs[1], select->inputs[2])) return masked({condition, true, false, *fill, dtype}, select->inputs[2], depth);
+      if (auto fill = scalar_for(match.editor, select->inputs[2], select->inputs[1]))
+        return masked({condition, true, true, *fill, dtype}, select->inputs[1], depth);
+      if (auto fill = scalar_for(match.editor, select->inputs[1], select->inputs[2]))
+        return masked({condition, true, false, *fill, dtype}, select->inputs[2], depth);
     }
     return false;
   }
@@ -150,7 +165,8 @@ class AttentionMatch {
     for (;;) {
       if (const ValueId inner = take_scale(found.k); inner != ir::kNoValue) {
         found.k = inner;
-      } else if (const ir::Node* transpose = match.peek(found.k, Op::transpose); transpose && swaps_last_two(*transpose)) {
+      } else if (const ir::Node* transpose = match.peek(found.k, Op::transpose);
+                 transpose && swaps_last_two(*transpose)) {
         match.take(found.k, Op::transpose);
         found.k = transpose->inputs[0];
         found.k_transposed = !found.k_transposed;
@@ -177,11 +193,15 @@ class AttentionMatch {
     const ir::Node* expand = joined ? match.take(joined->inputs[0], Op::expand) : nullptr;
     if (!expand) return std::nullopt;
     const ValueId single = expand->inputs[0];
-    const auto whole = match.editor.extents(value), five = match.editor.extents(joined->inputs[0]), one = match.editor.extents(single);
-    if (whole.size() != 4 || five.size() != 5 || one != std::vector<int64_t>{five[0], five[1], 1, five[3], five[4]}) return std::nullopt;
+    const auto whole = match.editor.extents(value), five = match.editor.extents(joined->inputs[0]),
+               one = match.editor.extents(single);
+    if (whole.size() != 4 || five.size() != 5 ||
+        one != std::vector<int64_t>{five[0], five[1], 1, five[3], five[4]})
+      return std::nullopt;
     if (whole != std::vector<int64_t>{five[0], five[1] * five[2], five[3], five[4]}) return std::nullopt;
     const std::vector<int64_t> source{five[0], five[1], five[3], five[4]};
-    if (const ir::Node* split = match.peek(single, Op::reshape); split && match.editor.extents(split->inputs[0]) == source) {
+    if (const ir::Node* split = match.peek(single, Op::reshape);
+        split && match.editor.extents(split->inputs[0]) == source) {
       match.take(single, Op::reshape);
       return split->inputs[0];
     }
@@ -224,14 +244,18 @@ std::optional<Rewriting> attention(const Editor& editor, NodeId root) {
   const auto q = editor.extents(found.q), k = editor.extents(found.k);
   const int64_t queries = shape[shape.size() - 2];
   const int64_t keys = found.k_transposed ? k[k.size() - 1] : k[k.size() - 2];
-  if (q.size() != shape.size() || !std::equal(q.begin(), q.end() - 2, shape.begin())) return std::nullopt;  // broadcast queries
+  if (q.size() != shape.size() || !std::equal(q.begin(), q.end() - 2, shape.begin()))
+    return std::nullopt;  // broadcast queries
   auto mask = read_mask(chain.match, found.steps, queries, keys);
   if (!mask) return std::nullopt;
   found.dtype = editor.value(out).dtype;
   for (ValueId value : {found.q, found.k, found.v})
     if (widens(found.dtype, editor.value(value).dtype)) found.dtype = editor.value(value).dtype;
-  return Rewriting{chain.match.covers, {out}, [found, mask = *mask, shape, out](Editor& e) -> std::optional<std::vector<ValueId>> {
-                     auto query = operand(e, found.q, found.q_transposed, found.dtype), key = operand(e, found.k, found.k_transposed, found.dtype),
+  return Rewriting{chain.match.covers,
+                   {out},
+                   [found, mask = *mask, shape, out](Editor& e) -> std::optional<std::vector<ValueId>> {
+                     auto query = operand(e, found.q, found.q_transposed, found.dtype),
+                          key = operand(e, found.k, found.k_transposed, found.dtype),
                           value = operand(e, found.v, found.v_transposed, found.dtype);
                      auto masked = build_mask(e, mask.steps);
                      if (!query || !key || !value || !masked) return std::nullopt;
@@ -252,6 +276,8 @@ std::optional<Rewriting> attention(const Editor& editor, NodeId root) {
 
 }  // namespace
 
-std::vector<Rule> attention_rules() { return {{"attention: softmax(scale q k^T + mask) v", {Op::matmul}, attention}}; }
+std::vector<Rule> attention_rules() {
+  return {{"attention: softmax(scale q k^T + mask) v", {Op::matmul}, attention}};
+}
 
 }  // namespace rtx::fuse

@@ -21,8 +21,10 @@ bool is_identity(const std::vector<int64_t>& perm) {
   return true;
 }
 
-// transpose, perhaps with a cast behind it, that moves the source's last dimension to the place before the last:
-//   perm 0 1 3 2  -> read as it lies, transposed        perm 0 2 3 1  -> perm 0 2 1 3, transposed: rows stay contiguous
+// transpose, perhaps with a cast behind it, that moves the source's last dimension to the place before the
+// last:
+//   perm 0 1 3 2  -> read as it lies, transposed        perm 0 2 3 1  -> perm 0 2 1 3, transposed: rows stay
+//   contiguous
 std::optional<Rewriting> transpose_into(const Editor& editor, NodeId root, size_t side) {
   const ir::Node& matmul = editor.node(root);
   Match match(editor);
@@ -44,15 +46,16 @@ std::optional<Rewriting> transpose_into(const Editor& editor, NodeId root, size_
   ir::Attributes attributes = matmul.attributes;
   const char* flag = side == 0 ? "trans_a" : "trans_b";
   attributes.items[flag] = int64_t{1} - attributes.integer(flag);
-  return Rewriting{match.covers, {matmul.outputs[0]}, [=](Editor& e) mutable -> std::optional<std::vector<ValueId>> {
-                     std::optional<ValueId> source = cast_to ? e.as_dtype(x, *cast_to) : x;
-                     if (source && !is_identity(rest)) source = e.add(Op::transpose, {*source}, {{{"perm", rest}}});
-                     if (!source) return std::nullopt;
-                     inputs[side] = *source;
-                     auto fresh = e.add(Op::matmul, inputs, attributes);
-                     if (!fresh) return std::nullopt;
-                     return std::vector<ValueId>{*fresh};
-                   }};
+  return Rewriting{
+      match.covers, {matmul.outputs[0]}, [=](Editor& e) mutable -> std::optional<std::vector<ValueId>> {
+        std::optional<ValueId> source = cast_to ? e.as_dtype(x, *cast_to) : x;
+        if (source && !is_identity(rest)) source = e.add(Op::transpose, {*source}, {{{"perm", rest}}});
+        if (!source) return std::nullopt;
+        inputs[side] = *source;
+        auto fresh = e.add(Op::matmul, inputs, attributes);
+        if (!fresh) return std::nullopt;
+        return std::vector<ValueId>{*fresh};
+      }};
 }
 
 // (A B)^T = B^T A^T
@@ -67,19 +70,24 @@ std::optional<Rewriting> transpose_of_matmul(const Editor& editor, NodeId root) 
   const ir::Attributes flags{{{"trans_a", int64_t{1} - matmul->attributes.integer("trans_b")},
                               {"trans_b", int64_t{1} - matmul->attributes.integer("trans_a")}}};
   const std::vector<ValueId> swapped{matmul->inputs[1], matmul->inputs[0]};
-  return Rewriting{match.covers, {transpose.outputs[0]}, [=](Editor& e) -> std::optional<std::vector<ValueId>> {
-                     auto fresh = e.add(Op::matmul, swapped, flags);
-                     if (!fresh) return std::nullopt;
-                     return std::vector<ValueId>{*fresh};
-                   }};
+  return Rewriting{
+      match.covers, {transpose.outputs[0]}, [=](Editor& e) -> std::optional<std::vector<ValueId>> {
+        auto fresh = e.add(Op::matmul, swapped, flags);
+        if (!fresh) return std::nullopt;
+        return std::vector<ValueId>{*fresh};
+      }};
 }
 
 }  // namespace
 
 std::vector<Rule> matmul_rules() {
   return {
-      {"matmul: transposed a", {Op::matmul}, [](const Editor& e, NodeId n) { return transpose_into(e, n, 0); }},
-      {"matmul: transposed b", {Op::matmul}, [](const Editor& e, NodeId n) { return transpose_into(e, n, 1); }},
+      {"matmul: transposed a",
+       {Op::matmul},
+       [](const Editor& e, NodeId n) { return transpose_into(e, n, 0); }},
+      {"matmul: transposed b",
+       {Op::matmul},
+       [](const Editor& e, NodeId n) { return transpose_into(e, n, 1); }},
       {"matmul: transposed result", {Op::transpose}, transpose_of_matmul},
   };
 }

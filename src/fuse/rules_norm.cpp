@@ -1,10 +1,10 @@
 // LayerNorm and RMSNorm written out. Three small steps, each a rule: the core, then its scale, then its bias.
 //
-//   d = x - mean(x);  v = mean(d d)  or  mean(x x) - mean(x)^2;  y = d / sqrt(v + epsilon)          layer_norm
-//   y = x / sqrt(mean(x x) + epsilon)                                                                rms_norm
+//   d = x - mean(x);  v = mean(d d)  or  mean(x x) - mean(x)^2;  y = d / sqrt(v + epsilon) layer_norm y = x /
+//   sqrt(mean(x x) + epsilon)                                                                rms_norm
 //
-// Division may be a product with the reciprocal or with pow(., -1/2), means may be sums over a constant, and exact casts may stand
-// anywhere inside: the composite computes in the widest type of the chain.
+// Division may be a product with the reciprocal or with pow(., -1/2), means may be sums over a constant, and
+// exact casts may stand anywhere inside: the composite computes in the widest type of the chain.
 #include <algorithm>
 #include <cmath>
 
@@ -50,7 +50,8 @@ std::optional<Mean> take_mean(Match& match, ValueId value) {
       if (axes[i] != axes[0] + static_cast<int64_t>(i)) return std::nullopt;
       count *= static_cast<double>(extents[static_cast<size_t>(axes[i])]);
     }
-    if (reduce->op == Op::reduce_sum && !near(divisor, count, match.editor.value(value).dtype)) return std::nullopt;
+    if (reduce->op == Op::reduce_sum && !near(divisor, count, match.editor.value(value).dtype))
+      return std::nullopt;
     return Mean{reduce->inputs[0], axes[0]};
   });
 }
@@ -103,14 +104,17 @@ bool take_inverse_root(Match& match, ValueId value, Quotient* out) {
     auto number = scalar_for(match.editor, power, base);
     return number && *number == -0.5;
   };
-  if (const ir::Node* power = match.peek(value, Op::pow); power && is_minus_half(power->inputs[1], power->inputs[0])) {
+  if (const ir::Node* power = match.peek(value, Op::pow);
+      power && is_minus_half(power->inputs[1], power->inputs[0])) {
     match.take(value, Op::pow);
     return take_shifted(match, power->inputs[0], out);
   }
   const ir::Node* reciprocal = match.take(value, Op::reciprocal);
   ValueId below = ir::kNoValue;
-  if (reciprocal) below = reciprocal->inputs[0];
-  else if (const ir::Node* quotient = match.peek(value, Op::div); quotient && scalar_for(match.editor, quotient->inputs[0], quotient->inputs[1]) == 1.0) {
+  if (reciprocal)
+    below = reciprocal->inputs[0];
+  else if (const ir::Node* quotient = match.peek(value, Op::div);
+           quotient && scalar_for(match.editor, quotient->inputs[0], quotient->inputs[1]) == 1.0) {
     match.take(value, Op::div);
     below = quotient->inputs[1];
   }
@@ -153,7 +157,8 @@ std::optional<Core> layer_core(Match& match, const Quotient& quotient) {
       auto of_x = mean ? take_mean(match, *mean) : std::nullopt;
       if (!square || !of_x || *square != of_x->of || of_square->axis != of_x->axis) return std::nullopt;
       const ir::Node* difference = match.take(match.through_widening(deviation), Op::sub);
-      if (!difference || difference->inputs[0] != of_x->of || difference->inputs[1] != *mean) return std::nullopt;
+      if (!difference || difference->inputs[0] != of_x->of || difference->inputs[1] != *mean)
+        return std::nullopt;
       core.x = of_x->of, core.mean = *mean, core.axis = of_x->axis;
       return core;
     }
@@ -197,13 +202,15 @@ std::optional<Rewriting> layer_norm(const Editor& editor, NodeId root) {
   if (core->inverse == ir::kNoValue)
     for (NodeId reader : editor.readers(quotient->root)) {
       const ir::Node& node = editor.node(reader);
-      const bool inverse = node.op == Op::reciprocal ||
-                           (node.op == Op::div && node.inputs[1] == quotient->root && scalar_for(editor, node.inputs[0], node.inputs[1]) == 1.0);
+      const bool inverse =
+          node.op == Op::reciprocal || (node.op == Op::div && node.inputs[1] == quotient->root &&
+                                        scalar_for(editor, node.inputs[0], node.inputs[1]) == 1.0);
       if (!inverse) continue;
       match.covers.push_back(reader);
       core->inverse = node.outputs[0];
     }
-  const bool statistics = read_outside(match, core->mean) || (core->inverse != ir::kNoValue && read_outside(match, core->inverse));
+  const bool statistics = read_outside(match, core->mean) ||
+                          (core->inverse != ir::kNoValue && read_outside(match, core->inverse));
   Rewriting rewriting{match.covers, {out}, {}};
   if (statistics) {
     rewriting.replaces.push_back(core->mean);
@@ -213,7 +220,8 @@ std::optional<Rewriting> layer_norm(const Editor& editor, NodeId root) {
   rewriting.build = [core = *core, statistics, dtype](Editor& e) -> std::optional<std::vector<ValueId>> {
     auto x = e.as_dtype(core.x, dtype);
     if (!x) return std::nullopt;
-    auto results = e.add_all(Op::layer_norm, {*x}, statistics ? 3 : 1, {{{"axis", core.axis}, {"epsilon", core.epsilon}}});
+    auto results = e.add_all(Op::layer_norm, {*x}, statistics ? 3 : 1,
+                             {{{"axis", core.axis}, {"epsilon", core.epsilon}}});
     if (results && statistics && core.inverse == ir::kNoValue) results->pop_back();
     return results;
   };
@@ -227,27 +235,32 @@ std::optional<Rewriting> rms_norm(const Editor& editor, NodeId root) {
   auto core = quotient ? rms_core(match, *quotient) : std::nullopt;
   if (!core || !ir::is_floating(editor.value(out).dtype)) return std::nullopt;
   const ir::DType dtype = editor.value(out).dtype;
-  return Rewriting{match.covers, {out}, [core = *core, dtype](Editor& e) -> std::optional<std::vector<ValueId>> {
-                     auto x = e.as_dtype(core.x, dtype);
-                     auto y = x ? e.add(Op::rms_norm, {*x}, {{{"axis", core.axis}, {"epsilon", core.epsilon}}}) : std::nullopt;
-                     if (!y) return std::nullopt;
-                     return std::vector<ValueId>{*y};
-                   }};
+  return Rewriting{
+      match.covers, {out}, [core = *core, dtype](Editor& e) -> std::optional<std::vector<ValueId>> {
+        auto x = e.as_dtype(core.x, dtype);
+        auto y =
+            x ? e.add(Op::rms_norm, {*x}, {{{"axis", core.axis}, {"epsilon", core.epsilon}}}) : std::nullopt;
+        if (!y) return std::nullopt;
+        return std::vector<ValueId>{*y};
+      }};
 }
 
-// A scale or bias: a constant or graph input, perhaps reshaped, with exactly the extents of the normalised axes. A residual of the
-// same shape is neither.
+// A scale or bias: a constant or graph input, perhaps reshaped, with exactly the extents of the normalised
+// axes. A residual of the same shape is neither.
 bool is_parameter(const Editor& editor, ValueId value, const std::vector<int64_t>& normalized) {
   auto extents = editor.extents(value);
-  while (!extents.empty() && extents.size() > normalized.size() && extents[0] == 1) extents.erase(extents.begin());
-  if (extents.size() < normalized.size()) extents.insert(extents.begin(), normalized.size() - extents.size(), 1);
+  while (!extents.empty() && extents.size() > normalized.size() && extents[0] == 1)
+    extents.erase(extents.begin());
+  if (extents.size() < normalized.size())
+    extents.insert(extents.begin(), normalized.size() - extents.size(), 1);
   if (extents != normalized) return false;
   const Match match(editor);
   while (const ir::Node* reshape = match.peek(value, Op::reshape)) value = reshape->inputs[0];
   return editor.value(value).producer == ir::kNoNode;
 }
 
-// norm(x) * scale, norm(x [, scale]) + bias; a narrowing cast may stand between, where the parameter is a constant.
+// norm(x) * scale, norm(x [, scale]) + bias; a narrowing cast may stand between, where the parameter is a
+// constant.
 std::optional<Rewriting> parameter(const Editor& editor, NodeId root, Op norm_op, size_t place) {
   const ir::Node& combined = editor.node(root);
   for (size_t side = 0; side < 2; ++side) {
@@ -258,7 +271,8 @@ std::optional<Rewriting> parameter(const Editor& editor, NodeId root, Op norm_op
     const bool cast = match.take(y, Op::cast) != nullptr;
     if (cast) y = editor.node(match.covers.back()).inputs[0];
     const ir::Node* norm = match.take(y, norm_op);
-    if (!norm || (cast && (!widens(editor.value(combined.outputs[0]).dtype, editor.value(y).dtype) || !editor.value(operand).constant)))
+    if (!norm || (cast && (!widens(editor.value(combined.outputs[0]).dtype, editor.value(y).dtype) ||
+                           !editor.value(operand).constant)))
       continue;
     bool free = true;  // nothing may stand at this place or behind it
     for (size_t i = place; i < norm->inputs.size(); ++i) free = free && norm->inputs[i] == ir::kNoValue;

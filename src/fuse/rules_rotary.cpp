@@ -1,10 +1,12 @@
-// Rotary position embedding written out. x1, x2 are the halves of the rotated columns, or their even and odd ones (interleaved):
+// Rotary position embedding written out. x1, x2 are the halves of the rotated columns, or their even and odd
+// ones (interleaved):
 //
 //   concat(x1 cos - x2 sin, x1 sin + x2 cos [, columns that pass through])     tables of half width
-//   x cos + concat(-x2, x1) sin                                                tables of full width whose halves are equal
+//   x cos + concat(-x2, x1) sin                                                tables of full width whose
+//   halves are equal
 //
-// The operator wants [B,H,S,D] and tables [B or 1, S, half]. A chain on [B,S,H,D] is taken where a transpose stands at one of its
-// ends, since it meets the one that the operator needs.
+// The operator wants [B,H,S,D] and tables [B or 1, S, half]. A chain on [B,S,H,D] is taken where a transpose
+// stands at one of its ends, since it meets the one that the operator needs.
 #include <cstring>
 
 #include "fuse/match.h"
@@ -28,7 +30,8 @@ int64_t last_extent(const Editor& editor, ValueId value) {
 }
 
 bool is_last_axis(const Editor& editor, const ir::Node& concat) {
-  return concat.attributes.integer("axis") + 1 == static_cast<int64_t>(editor.extents(concat.outputs[0]).size());
+  return concat.attributes.integer("axis") + 1 ==
+         static_cast<int64_t>(editor.extents(concat.outputs[0]).size());
 }
 
 // The source of columns start, start + step, ... (count of them) of all rows.
@@ -49,11 +52,13 @@ struct Factors {
 };
 
 // A product of a table and columns of x, whichever way round.
-std::optional<Factors> take_factors(Match& match, ValueId value, int64_t start, int64_t step, int64_t half, ValueId* x) {
+std::optional<Factors> take_factors(Match& match, ValueId value, int64_t start, int64_t step, int64_t half,
+                                    ValueId* x) {
   const ir::Node* product = match.take(value, Op::mul);
   if (!product) return std::nullopt;
   for (size_t side = 0; side < 2; ++side) {
-    auto source = match.attempt([&]() { return take_columns(match, product->inputs[side], start, step, half); });
+    auto source =
+        match.attempt([&]() { return take_columns(match, product->inputs[side], start, step, half); });
     if (!source || (*x != ir::kNoValue && *x != *source)) continue;
     *x = *source;
     return Factors{product->inputs[1 - side], product->inputs[side]};
@@ -101,7 +106,8 @@ bool take_interleaved(Match& match, ValueId value, RotaryChain* out) {
   const ir::Node* joined = match.take(value, Op::reshape);
   const ir::Node* concat = joined ? match.take(joined->inputs[0], Op::concat) : nullptr;
   if (!concat || concat->inputs.size() != 2 || !is_last_axis(match.editor, *concat)) return false;
-  const ValueId real = take_unsqueezed(match, concat->inputs[0]), imaginary = take_unsqueezed(match, concat->inputs[1]);
+  const ValueId real = take_unsqueezed(match, concat->inputs[0]),
+                imaginary = take_unsqueezed(match, concat->inputs[1]);
   if (real == ir::kNoValue || imaginary == ir::kNoValue) return false;
   auto wanted = match.editor.extents(real);
   wanted.back() *= 2;
@@ -118,13 +124,17 @@ bool take_rest(Match& match, ValueId value, const RotaryChain& chain) {
 bool take_half_tables(Match& match, NodeId root, RotaryChain* out) {
   const Editor& editor = match.editor;
   const ir::Node& node = editor.node(root);
-  if (node.op == Op::reshape) return take_interleaved(match, node.outputs[0], out) && last_extent(editor, out->x) == 2 * out->half;
+  if (node.op == Op::reshape)
+    return take_interleaved(match, node.outputs[0], out) && last_extent(editor, out->x) == 2 * out->half;
   match.covers.push_back(root);
   if (!is_last_axis(editor, node)) return false;
   const size_t parts = node.inputs.size();
-  if (parts == 2 && match.attempt([&]() { return take_rotation(match, node.inputs[0], node.inputs[1], false, out); }))
+  if (parts == 2 &&
+      match.attempt([&]() { return take_rotation(match, node.inputs[0], node.inputs[1], false, out); }))
     return last_extent(editor, out->x) == 2 * out->half;
-  if (parts == 3) return take_rotation(match, node.inputs[0], node.inputs[1], false, out) && take_rest(match, node.inputs[2], *out);
+  if (parts == 3)
+    return take_rotation(match, node.inputs[0], node.inputs[1], false, out) &&
+           take_rest(match, node.inputs[2], *out);
   return parts == 2 && take_interleaved(match, node.inputs[0], out) && take_rest(match, node.inputs[1], *out);
 }
 
@@ -185,7 +195,8 @@ std::optional<ValueId> first_half(Editor& editor, ValueId table) {
   const ir::DType dtype = editor.value(table).dtype;
   switch (node.op) {
     case Op::concat:
-      if (node.inputs.size() != 2 || node.inputs[0] != node.inputs[1] || !is_last_axis(editor, node)) return std::nullopt;
+      if (node.inputs.size() != 2 || node.inputs[0] != node.inputs[1] || !is_last_axis(editor, node))
+        return std::nullopt;
       return node.inputs[0];
     case Op::cast: {
       auto inner = first_half(editor, node.inputs[0]);
@@ -231,30 +242,34 @@ std::optional<Rewriting> rotary(const Editor& editor, NodeId root) {
   Match match(editor);
   RotaryChain chain;
   const ir::Node& node = editor.node(root);
-  if (!(node.op == Op::add ? take_full_tables(match, root, &chain) : take_half_tables(match, root, &chain))) return std::nullopt;
+  if (!(node.op == Op::add ? take_full_tables(match, root, &chain) : take_half_tables(match, root, &chain)))
+    return std::nullopt;
   const ValueId out = node.outputs[0];
   const auto shape = editor.extents(chain.x);
   if (editor.extents(out) != shape || !ir::is_floating(editor.value(out).dtype)) return std::nullopt;
   auto cos = editor.extents(chain.cos);
   const auto place = head_place(shape, cos);
-  if (!place || cos != editor.extents(chain.sin) || cos.back() != (chain.full_tables ? 2 : 1) * chain.half) return std::nullopt;
+  if (!place || cos != editor.extents(chain.sin) || cos.back() != (chain.full_tables ? 2 : 1) * chain.half)
+    return std::nullopt;
   const bool turn = *place == HeadPlace::behind_rows;
   if (turn && !meets_a_transpose(editor, chain.x, out)) return std::nullopt;
   const int64_t batch = cos.size() == 4 ? cos[0] : 1;
   const std::vector<int64_t> table{batch, shape[turn ? 1 : 2], chain.half}, perm{0, 2, 1, 3};
-  return Rewriting{match.covers, {out}, [=](Editor& e) -> std::optional<std::vector<ValueId>> {
-                     std::optional<ValueId> x = chain.x, cos = chain.cos, sin = chain.sin;
-                     if (chain.full_tables) cos = first_half(e, chain.cos), sin = first_half(e, chain.sin);
-                     if (!cos || !sin) return std::nullopt;
-                     cos = e.as_shape(*cos, table), sin = e.as_shape(*sin, table);
-                     if (turn) x = e.add(Op::transpose, {*x}, {{{"perm", perm}}});
-                     if (!x || !cos || !sin) return std::nullopt;
-                     auto y = e.add(Op::rotary, {*x, *cos, *sin},
-                                    {{{"interleaved", int64_t{chain.interleaved}}, {"rotary_dim", int64_t{2 * chain.half}}}});
-                     if (y && turn) y = e.add(Op::transpose, {*y}, {{{"perm", perm}}});
-                     if (!y) return std::nullopt;
-                     return std::vector<ValueId>{*y};
-                   }};
+  return Rewriting{
+      match.covers, {out}, [=](Editor& e) -> std::optional<std::vector<ValueId>> {
+        std::optional<ValueId> x = chain.x, cos = chain.cos, sin = chain.sin;
+        if (chain.full_tables) cos = first_half(e, chain.cos), sin = first_half(e, chain.sin);
+        if (!cos || !sin) return std::nullopt;
+        cos = e.as_shape(*cos, table), sin = e.as_shape(*sin, table);
+        if (turn) x = e.add(Op::transpose, {*x}, {{{"perm", perm}}});
+        if (!x || !cos || !sin) return std::nullopt;
+        auto y =
+            e.add(Op::rotary, {*x, *cos, *sin},
+                  {{{"interleaved", int64_t{chain.interleaved}}, {"rotary_dim", int64_t{2 * chain.half}}}});
+        if (y && turn) y = e.add(Op::transpose, {*y}, {{{"perm", perm}}});
+        if (!y) return std::nullopt;
+        return std::vector<ValueId>{*y};
+      }};
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Softmax and log-softmax written out:  d = x - max(x);  softmax = exp(d) / sum(exp(d));  log_softmax = d - log(sum(exp(d)))
+// Softmax and log-softmax written out:  d = x - max(x);  softmax = exp(d) / sum(exp(d));  log_softmax = d -
+// log(sum(exp(d)))
 //
 // Without the subtraction of the maximum exp overflows where softmax does not: another function, left alone.
 #include "fuse/match.h"

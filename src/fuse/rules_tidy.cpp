@@ -1,4 +1,5 @@
-// Tidying: nodes that change nothing, chains of one kind. None of these rounds, and the sign of zero is kept: x + 0 stays.
+// Tidying: nodes that change nothing, chains of one kind. None of these rounds, and the sign of zero is kept:
+// x + 0 stays.
 #include <cmath>
 #include <numeric>
 
@@ -20,21 +21,26 @@ std::optional<Rewriting> becomes(const Editor& editor, NodeId root, ValueId valu
 
 template <class Build>
 std::optional<Rewriting> rebuilt(const Editor& editor, NodeId root, Build build) {
-  return Rewriting{{root}, {editor.node(root).outputs[0]}, [build](Editor& e) -> std::optional<std::vector<ValueId>> {
-                     std::optional<ValueId> fresh = build(e);
-                     if (!fresh) return std::nullopt;
-                     return std::vector<ValueId>{*fresh};
-                   }};
+  return Rewriting{
+      {root}, {editor.node(root).outputs[0]}, [build](Editor& e) -> std::optional<std::vector<ValueId>> {
+        std::optional<ValueId> fresh = build(e);
+        if (!fresh) return std::nullopt;
+        return std::vector<ValueId>{*fresh};
+      }};
 }
 
-const ir::Node* produced_by(const Editor& editor, ValueId value, Op op) { return Match(editor).peek(value, op); }
+const ir::Node* produced_by(const Editor& editor, ValueId value, Op op) {
+  return Match(editor).peek(value, op);
+}
 
 ir::Attributes permutation(std::vector<int64_t> perm) { return {{{"perm", std::move(perm)}}}; }
 
 std::optional<Rewriting> changes_nothing(const Editor& editor, NodeId root) {
   const ir::Node& node = editor.node(root);
   const ValueId in = node.inputs[0], out = node.outputs[0];
-  if (editor.value(in).dtype != editor.value(out).dtype || !(editor.value(in).shape == editor.value(out).shape)) return std::nullopt;
+  if (editor.value(in).dtype != editor.value(out).dtype ||
+      !(editor.value(in).shape == editor.value(out).shape))
+    return std::nullopt;
   if (node.op == Op::slice)
     for (int64_t step : node.attributes.integers("steps"))
       if (step != 1) return std::nullopt;  // a reversal has the same shape
@@ -47,10 +53,16 @@ std::optional<Rewriting> neutral_element(const Editor& editor, NodeId root) {
   const bool whole = ir::is_integer(editor.value(node.outputs[0]).dtype);
   auto neutral = [&](double c) {
     switch (node.op) {
-      case Op::mul: case Op::div: case Op::pow: return c == 1;
-      case Op::sub: return c == 0 && (whole || !std::signbit(c));
-      case Op::add: return c == 0 && (whole || std::signbit(c));
-      default: return false;
+      case Op::mul:
+      case Op::div:
+      case Op::pow:
+        return c == 1;
+      case Op::sub:
+        return c == 0 && (whole || !std::signbit(c));
+      case Op::add:
+        return c == 0 && (whole || std::signbit(c));
+      default:
+        return false;
     }
   };
   const bool commutes = node.op == Op::mul || node.op == Op::add;
@@ -80,7 +92,8 @@ std::optional<Rewriting> transpose_of_transpose(const Editor& editor, NodeId roo
   return rebuilt(editor, root, [=](Editor& e) { return e.add(Op::transpose, {x}, permutation(perm)); });
 }
 
-// A transpose of joined transposes moves into them, where it meets theirs: keys of a cache, joined as [.., D, S].
+// A transpose of joined transposes moves into them, where it meets theirs: keys of a cache, joined as [.., D,
+// S].
 std::optional<Rewriting> transpose_of_concat(const Editor& editor, NodeId root) {
   Match match(editor);
   match.covers.push_back(root);
@@ -224,7 +237,8 @@ std::optional<Rewriting> flat_concat(const Editor& editor, NodeId root) {
   std::vector<ValueId> inputs;
   for (ValueId input : outer.inputs) {
     const ir::Node* inner = match.peek(input, Op::concat);
-    if (inner && inner->attributes.integer("axis") == axis && !editor.is_output(input) && editor.readers(input).size() == 1) {
+    if (inner && inner->attributes.integer("axis") == axis && !editor.is_output(input) &&
+        editor.readers(input).size() == 1) {
       match.take(input, Op::concat);
       inputs.insert(inputs.end(), inner->inputs.begin(), inner->inputs.end());
     } else if (editor.extents(input)[static_cast<size_t>(axis)] != 0) {
@@ -233,7 +247,9 @@ std::optional<Rewriting> flat_concat(const Editor& editor, NodeId root) {
   }
   if (inputs == outer.inputs || inputs.empty()) return std::nullopt;
   if (inputs.size() == 1) return becomes(editor, root, inputs[0]);
-  Rewriting rewriting = *rebuilt(editor, root, [=](Editor& e) { return e.add(Op::concat, inputs, {{{"axis", axis}}}); });
+  Rewriting rewriting = *rebuilt(editor, root, [=](Editor& e) {
+    return e.add(Op::concat, inputs, {{{"axis", axis}}});
+  });
   rewriting.covers = match.covers;
   return rewriting;
 }
@@ -241,11 +257,16 @@ std::optional<Rewriting> flat_concat(const Editor& editor, NodeId root) {
 }  // namespace
 
 std::vector<Rule> tidy_rules() {
-  const std::vector<Op> broadcasting{Op::add, Op::sub, Op::mul, Op::div, Op::pow, Op::mod, Op::max, Op::min, Op::logical_and, Op::logical_or,
-                                     Op::logical_xor, Op::equal, Op::less, Op::less_equal, Op::greater, Op::greater_equal, Op::where};
+  const std::vector<Op> broadcasting{Op::add,           Op::sub,   Op::mul,  Op::div,         Op::pow,
+                                     Op::mod,           Op::max,   Op::min,  Op::logical_and, Op::logical_or,
+                                     Op::logical_xor,   Op::equal, Op::less, Op::less_equal,  Op::greater,
+                                     Op::greater_equal, Op::where};
   return {
       {"tidy: no effect", {Op::reshape, Op::expand, Op::cast, Op::slice, Op::concat}, changes_nothing, true},
-      {"tidy: x * 1, x / 1, x ^ 1, x - 0", {Op::mul, Op::div, Op::pow, Op::sub, Op::add}, neutral_element, true},
+      {"tidy: x * 1, x / 1, x ^ 1, x - 0",
+       {Op::mul, Op::div, Op::pow, Op::sub, Op::add},
+       neutral_element,
+       true},
       {"tidy: where of a known condition", {Op::where}, known_condition, true},
       {"tidy: transpose of a transpose", {Op::transpose}, transpose_of_transpose, true},
       {"tidy: transpose of joined transposes", {Op::transpose}, transpose_of_concat},

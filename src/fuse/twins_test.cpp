@@ -1,5 +1,5 @@
-// Models of others: the written-out twins of composite operators, and graphs made to test fusion passes. Which composite each must
-// become, which must stay, and that all of them compute the same before and after.
+// Models of others: the written-out twins of composite operators, and graphs made to test fusion passes.
+// Which composite each must become, which must stay, and that all of them compute the same before and after.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,12 +37,14 @@ Result<ir::Graph> import_case(const fs::path& folder) {
   if (auto info = import::inspect(path); info.ok())
     for (const auto& input : info->inputs)
       for (const std::string& dim : input.shape)
-        if (!dim.empty() && dim[0] != '?' && !std::isdigit(static_cast<unsigned char>(dim[0]))) options.dims[dim] = 4;
+        if (!dim.empty() && dim[0] != '?' && !std::isdigit(static_cast<unsigned char>(dim[0])))
+          options.dims[dim] = 4;
   return import::import_onnx(path, options);
 }
 
 int count(const ir::Graph& graph, Op op) {
-  return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const ir::Node& node) { return node.op == op; }));
+  return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(),
+                                        [&](const ir::Node& node) { return node.op == op; }));
 }
 
 struct Expected {
@@ -59,7 +61,8 @@ TEST(Twins, written_out_twins_become_their_operator) {
       {"test_gelu", Op::gelu},
       {"test_softmax", Op::softmax},
       {"test_logsoftmax", Op::log_softmax},
-      {"test_rotary_embedding", Op::rotary, "3d_input"},  // heads behind rows at both ends: stays a pointwise chain
+      {"test_rotary_embedding", Op::rotary,
+       "3d_input"},  // heads behind rows at both ends: stays a pointwise chain
       {"test_attention", Op::attention, "qk_matmul"},
       {"test_flexattention", Op::attention},
   };
@@ -67,10 +70,13 @@ TEST(Twins, written_out_twins_become_their_operator) {
   for (const fs::path& folder : cases(kNodes, "_expanded")) {
     const std::string name = folder.filename().string();
     for (const Expected& row : table) {
-      if (!name.starts_with(row.prefix) || (!row.not_with.empty() && name.find(row.not_with) != std::string::npos)) continue;
+      if (!name.starts_with(row.prefix) ||
+          (!row.not_with.empty() && name.find(row.not_with) != std::string::npos))
+        continue;
       auto graph = import_case(folder);
       if (!graph.ok()) {
-        // test_flexattention_prob_mod and the like may use operators outside the set; a mistake is none of these.
+        // test_flexattention_prob_mod and the like may use operators outside the set; a mistake is none of
+        // these.
         EXPECT_TRUE(import::is_unsupported(graph.error())) << name << ": " << graph.error().text();
         continue;
       }
@@ -99,7 +105,7 @@ TEST(Twins, fusion_graphs_become_what_they_spell_and_no_more) {
       {"fusion__fast_gelu2", Op::gelu, 1},
       {"fusion__fast_gelu_with_bias_use_graph_input", Op::gelu, 1},
       {"fusion__gelu_format2_0_with_bias_use_graph_output", Op::gelu, 0},  // an inner value is a result
-      {"fusion__gelu_format2_1", Op::gelu, 0},                             // divides by 1.41421: not the square root of 2 in f32
+      {"fusion__gelu_format2_1", Op::gelu, 0},  // divides by 1.41421: not the square root of 2 in f32
       {"fusion__gpt2_past_one_layer", Op::attention, 1},
       {"fusion__gpt2_past_one_layer", Op::gelu, 1},
       {"model_parallel__bart_self_attention_megatron_basic_test", Op::attention, 1},
@@ -121,8 +127,10 @@ std::vector<ir::HostTensor> inputs_for(const ir::Graph& graph) {
   for (ir::ValueId id : graph.inputs) {
     ir::HostTensor tensor(graph.value(id).dtype, graph.extents(id));
     for (int64_t i = 0; i < tensor.count(); ++i) {
-      if (ir::is_floating(tensor.dtype())) tensor.set_double(i, normal(random));
-      else tensor.set_int(i, static_cast<int64_t>(random() % 2));
+      if (ir::is_floating(tensor.dtype()))
+        tensor.set_double(i, normal(random));
+      else
+        tensor.set_int(i, static_cast<int64_t>(random() % 2));
     }
     out.push_back(std::move(tensor));
   }
@@ -130,7 +138,9 @@ std::vector<ir::HostTensor> inputs_for(const ir::Graph& graph) {
 }
 
 // Constants in the model are rounded to its type, the composite's are not.
-double tolerance(ir::DType dtype) { return dtype == ir::DType::f64 ? 1e-7 : dtype == ir::DType::f32 ? 1e-6 : 1e-2; }
+double tolerance(ir::DType dtype) {
+  return dtype == ir::DType::f64 ? 1e-7 : dtype == ir::DType::f32 ? 1e-6 : 1e-2;
+}
 
 TEST(Twins, models_of_others_compute_the_same_after_recognition) {
   if (!fs::exists(kNodes)) GTEST_SKIP() << "no " << kNodes;
@@ -144,7 +154,8 @@ TEST(Twins, models_of_others_compute_the_same_after_recognition) {
     auto graph = import_case(folder);
     if (!graph.ok()) continue;
     double elements = 0;
-    for (const ir::Value& value : graph->values) elements += static_cast<double>(ir::element_count(ir::extents(value.shape)));
+    for (const ir::Value& value : graph->values)
+      elements += static_cast<double>(ir::element_count(ir::extents(value.shape)));
     if (elements > 3e5) continue;
     const ir::Graph after = recognise(*graph);
     ASSERT_TRUE(ir::verify(after).ok()) << folder;
@@ -162,9 +173,13 @@ TEST(Twins, models_of_others_compute_the_same_after_recognition) {
         if (std::isfinite(number)) largest = std::max(largest, std::abs(number));
       int wrong = 0;
       for (size_t j = 0; j < b.reals.size(); ++j) {
-        const bool same = std::isfinite(b.reals[j]) ? std::abs(a.reals[j] - b.reals[j]) <= tolerance(b.dtype) * largest
-                                                    : a.reals[j] == b.reals[j] || (std::isnan(a.reals[j]) && std::isnan(b.reals[j]));
-        if (!same && wrong++ == 0) ADD_FAILURE() << folder << " result " << i << " element " << j << ": " << a.reals[j] << " instead of " << b.reals[j];
+        const bool same =
+            std::isfinite(b.reals[j])
+                ? std::abs(a.reals[j] - b.reals[j]) <= tolerance(b.dtype) * largest
+                : a.reals[j] == b.reals[j] || (std::isnan(a.reals[j]) && std::isnan(b.reals[j]));
+        if (!same && wrong++ == 0)
+          ADD_FAILURE() << folder << " result " << i << " element " << j << ": " << a.reals[j]
+                        << " instead of " << b.reals[j];
       }
     }
   }
