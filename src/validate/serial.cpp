@@ -126,6 +126,54 @@ std::optional<HostTensor> serial_rows(const ir::Graph& graph, const ir::Node& no
   return out;
 }
 
+// Attention as a textbook loop: scores, softcap, mask, softmax and weighted sum of one query at a time, all in f32.
+HostTensor serial_attention(const ir::Graph& graph, const ir::Node& node, const std::vector<const HostTensor*>& inputs) {
+  const HostTensor &q = *inputs[0], &k = *inputs[1], &v = *inputs[2];
+  const HostTensor* mask = inputs.size() > 3 ? inputs[3] : nullptr;
+  const HostTensor* valid = inputs.size() > 4 ? inputs[4] : nullptr;
+  const auto &qe = q.extents(), &ke = k.extents(), &ve = v.extents();
+  const int64_t heads = qe[1], queries = qe[2], dim = qe[3], keys = ke[2], columns = ve[3];
+  const int64_t group = ke[1] == 0 ? 1 : std::max<int64_t>(heads / ke[1], 1);
+  HostTensor out(graph.value(node.outputs[0]).dtype, graph.extents(node.outputs[0]));
+  const auto scale = static_cast<float>(node.attributes.real("scale", 1.0)), softcap = static_cast<float>(node.attributes.real("softcap"));
+  const bool causal = node.attributes.integer("causal") != 0, empty_nan = node.attributes.integer("empty_row_nan") != 0;
+  const int64_t shift = node.attributes.integer("causal_offset"), left = node.attributes.integer("window_left", -1), right = node.attributes.integer("window_right", -1);
+  const auto mask_index = [&](int64_t b, int64_t h, int64_t i, int64_t j) {
+    const int64_t at[4] = {b, h, i, j};
+    int64_t index = 0;
+    const auto& me = mask->extents();
+    for (size_t d = 0; d < me.size(); ++d) index = index * me[d] + (me[d] == 1 ? 0 : at[4 - me.size() + d]);
+    return index;
+  };
+  std::vector<float> weights(static_cast<size_t>(keys));
+  for (int64_t b = 0; b < qe[0]; ++b)
+    for (int64_t h = 0; h < heads; ++h)
+      for (int64_t i = 0; i < queries; ++i) {
+        const int64_t q0 = ((b * heads + h) * queries + i) * dim, kv = b * ke[1] + h / group;
+        float largest = -INFINITY, sum = 0;
+        for (int64_t j = 0; j < keys; ++j) {
+          const int64_t center = i + shift;
+          bool keep = !(causal && j > center) && !(left >= 0 && j < center - left) && !(right >= 0 && j > center + right) && !(valid && j >= valid->get_int(b));
+          float score = 0;
+          for (int64_t d = 0; d < dim; ++d) score += at(q, q0 + d) * at(k, (kv * keys + j) * dim + d);
+          score *= scale;
+          if (softcap > 0) score = softcap * std::tanh(score / softcap);
+          if (mask && mask->dtype() == ir::DType::boolean) keep = keep && mask->get_int(mask_index(b, h, i, j)) != 0;
+          else if (mask) score += at(*mask, mask_index(b, h, i, j));
+          weights[static_cast<size_t>(j)] = keep ? score : -INFINITY;
+          largest = std::max(largest, weights[static_cast<size_t>(j)]);
+        }
+        for (auto& weight : weights) sum += weight = largest == -INFINITY ? 0.0f : std::exp(weight - largest);
+        for (int64_t c = 0; c < columns; ++c) {
+          float value = 0;
+          for (int64_t j = 0; j < keys; ++j)
+            if (weights[static_cast<size_t>(j)] != 0) value += weights[static_cast<size_t>(j)] * at(v, (kv * keys + j) * columns + c);
+          out.set_double(((b * heads + h) * queries + i) * columns + c, sum > 0 ? value / sum : empty_nan ? NAN : 0.0f);
+        }
+      }
+  return out;
+}
+
 bool is_row_operator(Op op) {
   return op == Op::reduce_sum || op == Op::reduce_mean || op == Op::softmax || op == Op::layer_norm || op == Op::rms_norm;
 }
@@ -144,6 +192,8 @@ double serial_error(const ir::Graph& graph, const std::vector<HostTensor>& input
     const bool narrow = dtype == ir::DType::f32 || dtype == ir::DType::f16 || dtype == ir::DType::bf16;
     if (narrow && node.op == Op::matmul) {
       values[static_cast<size_t>(node.outputs[0])] = serial_matmul(graph, node, *arguments[0], *arguments[1]);
+    } else if (narrow && node.op == Op::attention) {
+      values[static_cast<size_t>(node.outputs[0])] = serial_attention(graph, node, arguments);
     } else if (narrow && is_row_operator(node.op) && node.outputs.size() == 1) {
       values[static_cast<size_t>(node.outputs[0])] = serial_rows(graph, node, arguments);
     } else {
