@@ -29,7 +29,7 @@ struct Patch {
 // An input or an output: where its data stands now and who uses it.
 struct Port {
   const bundle::TensorInfo* info = nullptr;
-  std::byte* data = nullptr;   // first element of the buffer in use
+  std::byte* data = nullptr;   // the buffer in use
   std::byte* own = nullptr;    // memory of the execution, once there was a run without a binding
   int64_t bytes = 0;
   int state = -1;              // the state that keeps it, -1: the caller's
@@ -154,10 +154,6 @@ std::byte* PlanExecution::place(const Slot& slot) const {
   return fixed_place(slot);
 }
 
-std::byte* first_element(const bundle::TensorInfo& info, const TensorView& view) {
-  return static_cast<std::byte*>(view.data) + info.offset * ir::bytes_of(info.dtype);
-}
-
 Port* find(std::vector<Port>& ports, std::string_view name) {
   for (Port& port : ports)
     if (port.info->name == name) return &port;
@@ -198,7 +194,7 @@ Status PlanExecution::bind_input(const Binding& binding, backend::Stream stream)
   RTX_CHECK(check_binding(*port->info, binding.view, "input"));
   port->bound = true;
   if (port->state < 0) {
-    port->point_to(first_element(*port->info, binding.view), arguments_);
+    port->point_to(static_cast<std::byte*>(binding.view.data), arguments_);
     return success();
   }
   // Binding the input of a state sets the state.
@@ -225,9 +221,9 @@ Status PlanExecution::bind_outputs(const std::vector<Binding>& outputs) {
     RTX_CHECK(check_binding(*port->info, binding.view, "output"));
     port->bound = true;
     if (port->state >= 0)
-      port->copy_to = first_element(*port->info, binding.view);
+      port->copy_to = static_cast<std::byte*>(binding.view.data);
     else
-      port->point_to(first_element(*port->info, binding.view), arguments_);
+      port->point_to(static_cast<std::byte*>(binding.view.data), arguments_);
   }
   for (Port& port : outputs_) {
     if (port.bound || port.state >= 0) continue;
@@ -235,7 +231,7 @@ Status PlanExecution::bind_outputs(const std::vector<Binding>& outputs) {
       RTX_TRY(void* memory, memory_.take(port.bytes, "output '" + port.info->name + "'"));
       port.own = static_cast<std::byte*>(memory);
     }
-    port.point_to(port.own + port.info->offset * ir::bytes_of(port.info->dtype), arguments_);
+    port.point_to(port.own, arguments_);
   }
   return success();
 }

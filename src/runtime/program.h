@@ -20,6 +20,7 @@
 namespace rtx::runtime {
 
 // A tensor of the caller's: pointer in the device's address space, extents and strides in elements (empty strides: dense row-major).
+// Where the plan's TensorInfo has an offset, `data` is the start of the buffer and the first element stands that many elements in.
 struct TensorView {
   void* data = nullptr;
   ir::DType dtype = ir::DType::f32;
