@@ -27,6 +27,18 @@ class RowPrinter {
     const bool vector = width > 1 && (!known || count >= width), tail = width == 1 || !known || count % width != 0;
     const std::string i = source_.fresh("i");
     source_.line("i64 " + i + " = 0;");
+    if (vector && loop_.steps > 1) {
+      const std::string stride = std::to_string(width * loop_.steps);
+      source_.open("for (; " + i + " + " + stride + " <= " + loop_.count + "; " + i + " += " + stride + ")");
+      for (int step = 0; step < loop_.steps; ++step) {
+        const std::string at = i + "_" + std::to_string(step);
+        source_.open("");
+        source_.line("const i64 " + at + " = " + i + " + " + std::to_string(step * width) + ";");
+        body(static_cast<int>(width), at);
+        source_.close();
+      }
+      source_.close();
+    }
     if (vector) {
       if (loop_.unroll > 1) source_.line("#pragma GCC unroll " + std::to_string(loop_.unroll));
       source_.open("for (; " + i + " + " + std::to_string(width) + " <= " + loop_.count + "; " + i + " += " + std::to_string(width) + ")");

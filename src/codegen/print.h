@@ -21,6 +21,7 @@ struct RowLoop {
   int64_t begin_alignment = 1;       // `begin` is a multiple of this (lets n / 64, n % 64 stay affine within a vector)
   int vector_width = 8;              // lanes of the vector body; 1: scalar only
   int unroll = 1;
+  int steps = 1;                     // bodies an iteration: `after` is called once for each, then once for single vectors, then for the tail
   std::map<int, std::string> outer;  // C names of the other variables; default "v<id>"
   std::map<int, std::string> buffers;  // C names of pointers, by DAG buffer; default "b<k>"
   // C text of leaf `k` for `width` lanes at position `i` of the row (0-based): e.g. "load<vec<f32, 8>>(acc + i)", or the name of a

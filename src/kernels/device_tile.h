@@ -48,4 +48,15 @@ template <class S> DEVICE void transpose(const S* source, i64 from_stride, S* ta
   for (; n < rows; ++n)
     for (i64 m = 0; m < columns; ++m) to[m * to_stride + n] = from[n * from_stride + m];
 }
+
+// The lines of the next tile, so that they arrive while this one is turned: rows far apart are what no hardware prefetcher follows.
+template <class S> DEVICE void fetch_rows(const S* from, i64 stride, i64 rows, i64 columns) {
+  constexpr i64 line = 64 / sizeof(S);
+  for (i64 n = 0; n < rows; ++n)
+    for (i64 m = 0; m < columns; m += line) __builtin_prefetch(from + n * stride + m, 0, 3);
+}
+template <class S> DEVICE void fetch_for_writing(const S* to, i64 columns) {
+  constexpr i64 line = 64 / sizeof(S);
+  for (i64 m = 0; m < columns; m += line) __builtin_prefetch(to + m, 1, 3);
+}
 }  // namespace tile

@@ -54,11 +54,18 @@ Tile find_tile(const LoopNest& nest) {
 
 TilePlan plan_tiles(const LoopNest& nest, const Tile& tile, int64_t edge, int64_t elements_per_group) {
   TilePlan out;
-  int64_t tiles = tiles_along(extent_of(nest, tile.rows), edge) * tiles_along(extent_of(nest, tile.columns), edge);
+  int64_t side = 1;
+  while ((side + 1) * edge * (side + 1) * edge <= elements_per_group) ++side;
+  const int64_t row_tiles = tiles_along(extent_of(nest, tile.rows), edge), column_tiles = tiles_along(extent_of(nest, tile.columns), edge);
+  out.row_side = std::min(side, row_tiles);
+  out.column_side = std::min(side, column_tiles);
+  out.row_blocks = tiles_along(row_tiles, out.row_side);
+  out.column_blocks = tiles_along(column_tiles, out.column_side);
+  out.blocks = out.row_blocks * out.column_blocks;
   for (const int v : nest.order)
-    if (v != tile.rows && v != tile.columns) tiles *= extent_of(nest, v);
-  out.tiles_per_group = std::max<int64_t>(1, elements_per_group / (edge * edge));
-  out.groups = tiles_along(tiles, out.tiles_per_group);
+    if (v != tile.rows && v != tile.columns) out.blocks *= extent_of(nest, v);
+  out.blocks_per_group = std::max<int64_t>(1, elements_per_group / (out.row_side * edge * out.column_side * edge));
+  out.groups = tiles_along(out.blocks, out.blocks_per_group);
   for (const int k : tile.loads) {
     const auto& e = nest.dag.elements[static_cast<size_t>(k)];
     out.scratch_bytes += edge * edge * ir::bytes_of(nest.dag.buffers[static_cast<size_t>(e.buffer)].dtype);
@@ -107,26 +114,32 @@ void print_tiles(codegen::Source& source, const LoopNest& nest, const Tile& tile
     fills.push_back(std::move(fill));
   }
 
-  // Tiles of one group are neighbours along the row, so that both sides stay in cached pages.
-  int64_t tiles = row_tiles * column_tiles;
-  for (const int v : nest.order)
-    if (v != tile.rows && v != tile.columns) tiles *= extent_of(nest, v);
   std::string t = style.group;
-  if (plan.tiles_per_group > 1) {
-    t = source.fresh("t");
-    const std::string p = std::to_string(plan.tiles_per_group);
+  if (plan.blocks_per_group > 1) {
+    t = source.fresh("block_number");
+    const std::string p = std::to_string(plan.blocks_per_group);
     source.open("for (i64 " + t + " = " + style.group + " * " + p + "; " + t + " < (" + style.group + " + 1) * " + p +
-                (tiles % plan.tiles_per_group == 0 ? "" : " && " + t + " < " + std::to_string(tiles)) + "; ++" + t + ")");
+                (plan.blocks % plan.blocks_per_group == 0 ? "" : " && " + t + " < " + std::to_string(plan.blocks)) + "; ++" + t + ")");
   }
   int64_t below = 1;
-  const auto decode = [&](int v, int64_t n) {
-    source.line("const i64 " + name(v) + " = " + (below == 1 ? t : t + " / " + std::to_string(below)) + " % " + std::to_string(n) + ";");
+  const auto decoded = [&](int64_t n) {
+    const std::string text = (below == 1 ? t : t + " / " + std::to_string(below)) + " % " + std::to_string(n);
     below *= n;
+    return text;
   };
-  decode(tile_column, column_tiles);
-  decode(tile_row, row_tiles);
+  const auto walk_tiles = [&](int v, int64_t side, int64_t blocks, int64_t all) {
+    const std::string first = source.fresh("first"), s = std::to_string(side);
+    source.line("const i64 " + first + " = " + (blocks == 1 ? std::string("0") : "(" + decoded(blocks) + ") * " + s) + ";");
+    return "for (i64 " + name(v) + " = " + first + "; " + name(v) + " < " + first + " + " + s + (all % side == 0 ? "" : " && " + name(v) + " < " + std::to_string(all)) +
+           "; ++" + name(v) + ")";
+  };
+  const std::string over_columns = walk_tiles(tile_column, plan.column_side, plan.column_blocks, column_tiles);
+  const std::string over_rows = walk_tiles(tile_row, plan.row_side, plan.row_blocks, row_tiles);
   for (size_t k = nest.order.size(); k-- > 0;)
-    if (nest.order[k] != tile.rows && nest.order[k] != tile.columns) decode(nest.order[k], extent_of(nest, nest.order[k]));
+    if (nest.order[k] != tile.rows && nest.order[k] != tile.columns)
+      source.line("const i64 " + name(nest.order[k]) + " = " + decoded(extent_of(nest, nest.order[k])) + ";");
+  source.open(over_rows);
+  source.open(over_columns);
   const auto limit = [&](int64_t n, int tile_variable) {
     const std::string size = std::to_string(edge);
     if (n % edge == 0) return size;
@@ -135,17 +148,27 @@ void print_tiles(codegen::Source& source, const LoopNest& nest, const Tile& tile
     return text;
   };
   const std::string row_count = limit(rows, tile_row), column_count = limit(columns, tile_column);
+  const std::string size = std::to_string(edge);
+  // Beyond the caches every line is a miss that only a prefetch can overlap (4096 x 4096 f32: 27 ms without, 17 with).
+  const bool far = nest.count() >= (1 << 18);
+  for (const auto& fill : fills)
+    if (far) source.line("tile::fetch_rows(" + fill.pointer + " + " + fill.offset + " + " + std::to_string(edge * fill.stride) + ", " + std::to_string(fill.stride) + ", " + size + ", " + size + ");");
   for (const auto& fill : fills)
     source.line("tile::transpose(" + fill.pointer + " + " + fill.offset + ", " + std::to_string(fill.stride) + ", " + fill.scratch + ", " +
                 std::to_string(edge) + ", " + column_count + ", " + row_count + ");");
   source.open("for (i64 " + name(row) + " = 0; " + name(row) + " < " + row_count + "; ++" + name(row) + ")");
+  for (const auto& s : dag.stores)
+    if (far && !has_elements(s.offset))
+      source.line("tile::fetch_for_writing(b" + std::to_string(s.buffer) + " + " + (s.offset.substitute({{column, Index(0)}}) + Index(edge)).text(name, name) + ", " + size + ");");
   loop.inner = column;
   loop.count = column_count;
   loop.vector_width = style.vector_width;
   loop.unroll = style.unroll;
   codegen::print_row(source, dag, loop);
   source.close();
-  if (plan.tiles_per_group > 1) source.close();
+  source.close();
+  source.close();
+  if (plan.blocks_per_group > 1) source.close();
 }
 
 }  // namespace rtx::kernels

@@ -122,36 +122,39 @@ Result<NestProgram> lower_program(const ir::Graph& body) {
 }
 
 Space<NestParams> nest_space(const NestProgram& program, const backend::Caps& caps) {
-  const int64_t lanes = std::max(caps.vector_bits / 32, 4);
-  int64_t widest = 1, narrowest = 8;  // bytes of a lane
+  const int64_t register_bytes = std::max(caps.vector_bits / 8, 16);
+  int64_t widest = 1;  // bytes of a lane; masks are 32 bits wide
   bool gathers = false;
   for (const auto& nest : program.nests) {
     for (const auto& e : nest.dag.elements) {
       if (e.kind == Element::Kind::constant || nest.order.empty()) continue;
-      widest = std::max(widest, ir::bytes_of(ir::compute_dtype(e.dtype)));
-      narrowest = std::min(narrowest, ir::bytes_of(e.dtype));
+      widest = std::max(widest, e.dtype == DType::boolean ? 4 : ir::bytes_of(ir::compute_dtype(e.dtype)));
       gathers = gathers || !affine(e.offset);
     }
   }
+  if (gathers) widest = std::max<int64_t>(widest, 4);
+  const bool tiled = program.tiled();
   NestParams best;
-  best.vector_width = lanes;
-  if (program.moves_only() && !gathers) best.vector_width = std::clamp<int64_t>(lanes * 4 / widest, lanes / 2, 64);
+  best.vector_width = std::clamp<int64_t>(register_bytes / widest, 4, 64);
   best.unroll = program.moves_only() ? 2 : 1;
   const int64_t per_core = program.count() / std::max(caps.cores, 1);
   best.elements_per_group = per_core >= 8 * 65536 ? 65536 : per_core >= 4 * 16384 ? 16384 : 4096;
-  best.tile = 32;
+  int64_t stored = 8;
+  for (const auto& nest : program.nests)
+    for (const auto& st : nest.dag.stores) stored = std::min(stored, ir::bytes_of(nest.dag.buffers[static_cast<size_t>(st.buffer)].dtype));
+  best.tile = std::max<int64_t>(16, 128 / stored);  // two lines of a row
+  best.vector_width = tiled ? std::min(best.vector_width, best.tile) : best.vector_width;
   Space<NestParams> space;
-  space.axis("vector_width", &NestParams::vector_width, {4, 8, 16, 32, 64})
+  // Compilers take vectors of several registers apart lane by lane where they are compared or converted: 20 times slower (GCC 12).
+  return space.axis("vector_width", &NestParams::vector_width, {4, 8, 16, 32, 64})
       .axis("unroll", &NestParams::unroll, {1, 2, 4})
       .axis("elements_per_group", &NestParams::elements_per_group, {4096, 16384, 65536, 262144})
-      .axis("tile", &NestParams::tile, {16, 32, 64})
-      .require("one step of the widest type fits eight vector registers",
-               [=](const NestParams& p) { return p.vector_width * widest <= lanes * 4 * 8; })
-      .require("a step fills a vector register of the widest type", [=](const NestParams& p) { return p.vector_width * widest >= lanes * 2; })
-      .require("the tile matters only to nests that read across their rows", [tiled = program.tiled(), t = best.tile](const NestParams& p) { return tiled || p.tile == t; })
-      .require("rows of a tile hold whole steps", [tiled = program.tiled()](const NestParams& p) { return !tiled || p.tile % p.vector_width == 0; });
-  if (program.tiled()) best.vector_width = std::min<int64_t>(best.vector_width, 32);
-  return space.prefer(best);
+      .axis("tile", &NestParams::tile, {16, 32, 64, 128})
+      .require("a step of the widest type fits one register", [=](const NestParams& p) { return p.vector_width == 4 || p.vector_width * widest <= register_bytes; })
+      .require("a step of the widest type fills half a register", [=](const NestParams& p) { return p.vector_width >= 64 || p.vector_width * widest * 2 >= register_bytes || p.vector_width == best.vector_width; })
+      .require("the tile matters only to nests that read across their rows", [=](const NestParams& p) { return tiled || p.tile == best.tile; })
+      .require("rows of a tile hold whole steps", [=](const NestParams& p) { return !tiled || p.tile % p.vector_width == 0; })
+      .prefer(best);
 }
 
 Work work_of(const ir::Graph& body, double flops) {

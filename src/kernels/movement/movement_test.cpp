@@ -19,6 +19,7 @@ TEST(Movement, transposes_of_every_element_size) {
     cases.push_back({.text = "x: " + t + "[2,9,3,16]; r = transpose(x, perm=[0,2,1,3]); return r"});
     cases.push_back({.text = "x: " + t + "[3,10,17,2]; r = transpose(x, perm=[3,1,0,2]); return r"});
   }
+  cases.push_back({.text = "x: f32[523,517]; r = transpose(x, perm=[1,0]); return r"});  // far enough for prefetching
   cases.push_back({.text = "x: f32[0,4]; r = transpose(x, perm=[1,0]); return r"});
   cases.push_back({.text = "x: f32[1,7]; r = transpose(x, perm=[1,0]); return r"});
   EXPECT_EQ(testing::check<Family>(cases), "");

@@ -16,6 +16,11 @@ namespace {
 std::string number(int64_t x) { return std::to_string(x); }
 std::string loop_name(int v) { return "v" + std::to_string(v); }
 
+// Independent sums along a row: one would wait for its own latency.
+int chains_of(const Problem& p, const Params& params) {
+  return !p.columns && !p.reduced.empty() && p.extent(p.reduced.back()) >= 8 * params.vector_width ? 4 : 1;
+}
+
 class Emitter {
  public:
   Emitter(Source& source, const Problem& p, const Params& params) : source_(source), p_(p), params_(params) {
@@ -164,7 +169,8 @@ class Emitter {
         count = "length";
       }
     }
-    if (width > 1) source_.line(lanes + " lanes_sum = splat<" + lanes + ">(" + start(lane_) + ");");
+    const int chains = width > 1 ? chains_of(p_, params_) : 1;
+    for (int c = 0; width > 1 && c < chains; ++c) source_.line(lanes + " sum" + number(c) + " = splat<" + lanes + ">(" + start(lane_) + ");");
     source_.line(one + " rest_sum = " + start(lane_) + ";");
     for (size_t k = flush; k + 1 < loops; ++k) open_loop(k);
     codegen::RowLoop row;
@@ -174,16 +180,22 @@ class Emitter {
     row.count = count;
     row.vector_width = width;
     row.buffers = inputs;
+    row.steps = chains;
+    int called = 0;  // the steps of an iteration add into chains 0, 1, ...; single vectors into chain 0
     row.after = [&](Source& out, int w, const std::string&, const std::function<std::string(int)>& value) {
       std::string x = value(p_.x);
       if (lane_ != p_.dtype) x = "convert<" + one + ">(" + x + ")";
-      const std::string to = w == 1 ? "rest_sum" : "lanes_sum";
+      const std::string to = w == 1 ? "rest_sum" : "sum" + number(called++ % chains);
       out.line(to + " = " + combined(lane_, to, x, w) + ";");
     };
     codegen::print_row(source_, p_.prologue, row);
     for (size_t k = flush; k + 1 < loops; ++k) source_.close();
     const std::string wide = codegen::type_text(total_);
-    if (width > 1) source_.line("total = " + combined(total_, "total", wide + "(" + across_lanes("lanes_sum") + ")", 1) + ";");
+    if (width > 1) {
+      const std::string low = chains == 1 ? "sum0" : combined(lane_, "sum0", "sum1", width), high = combined(lane_, "sum2", "sum3", width);
+      source_.line("const " + lanes + " lanes_sum = " + (chains == 1 ? low : p_.op == Op::reduce_max || p_.op == Op::reduce_min ? combined(lane_, low, high, width) : "(" + low + ") + (" + high + ")") + ";");
+      source_.line("total = " + combined(total_, "total", wide + "(" + across_lanes("lanes_sum") + ")", 1) + ";");
+    }
     source_.line("total = " + combined(total_, "total", wide + "(rest_sum)", 1) + ";");
     if (segmented) source_.close();
     for (size_t k = 0; k < flush; ++k) source_.close();
@@ -284,7 +296,7 @@ class Emitter {
 Result<backend::KernelPlan> Family::emit(const Problem& problem, const Params& params, const backend::Caps& caps, const codegen::Dialect& dialect) {
   backend::KernelPlan plan;
   plan.name = problem.name;
-  plan.numerics_class = "lanes " + number(problem.columns ? 1 : params.vector_width) + ", parts " + number(params.parts);
+  plan.numerics_class = "lanes " + number(problem.columns ? 1 : params.vector_width) + " x " + number(chains_of(problem, params)) + ", parts " + number(params.parts);
   Source source(dialect, plan.name, "kernels/reduce/emit.cpp", space(problem, caps).text(params), work_text(problem.work));
   if (problem.outputs == 0) {
     plan.text = source.take();
