@@ -33,6 +33,7 @@ for program in $programs; do
   cat "$work/out"
   grep -q 'verdict exact' "$work/out" || fail "the verdict on the machine that compiled is not exact"
   [ "$(grep -c 'none after the first run, same bytes as thread 0' "$work/out")" -eq 4 ] || fail "a thread allocated in the steady state or got other bytes"
+  [ "$(grep -c '[1-9][0-9]* allocations' "$work/out")" -eq 4 ] || fail "the workspace of a thread does not come from its own allocator"
   foreign=$(ldd "$program" | grep -Ev 'linux-vdso|ld-linux|libc\.so|libm\.so|libdl\.so|libpthread\.so|librt\.so|libstdc\+\+|libgcc_s' || true)
   [ -z "$foreign" ] || fail "it needs more than the C and C++ libraries: $foreign"
   # Layers that only compile kernels, and what only they use.

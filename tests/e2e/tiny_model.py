@@ -1,4 +1,4 @@
-"""Writes a small ONNX model with nothing but Python: y = Relu(x W + b), x f32[8,32], W f32[32,48].
+"""Writes a small ONNX model with nothing but Python: y = Relu(x W + b) V, x f32[8,32], W f32[32,48], V f32[48,16].
 
 usage: tiny_model.py FILE.onnx
 """
@@ -39,8 +39,11 @@ def value(field, name, dims):
 def main():
     weight = [((i * 37) % 101 - 50) / 100 for i in range(32 * 48)]
     bias = [(i % 7 - 3) / 10 for i in range(48)]
-    graph = node("MatMul", ["x", "W"], "xw") + node("Add", ["xw", "b"], "z") + node("Relu", ["z"], "y") + text(2, "tiny")
-    graph += tensor("W", [32, 48], weight) + tensor("b", [48], bias) + value(11, "x", [8, 32]) + value(12, "y", [8, 48])
+    second = [((i * 53) % 89 - 44) / 90 for i in range(48 * 16)]
+    graph = node("MatMul", ["x", "W"], "xw") + node("Add", ["xw", "b"], "z") + node("Relu", ["z"], "r") + node("MatMul", ["r", "V"], "y")
+    graph += text(2, "tiny")
+    graph += tensor("W", [32, 48], weight) + tensor("b", [48], bias) + tensor("V", [48, 16], second)
+    graph += value(11, "x", [8, 32]) + value(12, "y", [8, 16])
     model = number(1, 8) + text(7, graph) + text(8, text(1, "") + number(2, 17))
     with open(sys.argv[1], "wb") as file:
         file.write(model)

@@ -42,6 +42,7 @@ Result<int> inspect_command(const InspectCommand& command, const Common& common,
   options.trusted = [keys](const std::array<unsigned char, 32>& key) { return !keys.empty() && bundle::is_trusted(keys, key); };
   options.allow_unsigned = command.allow_unsigned;
   options.verify_constants = false;
+  options.sources = command.source;
   RTX_TRY(const auto opened, bundle::open_manifest(command.file, options));
   if (command.check_only) return check(opened, common, console);
   const auto& plan = opened.plan;
