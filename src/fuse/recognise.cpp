@@ -18,6 +18,16 @@ using ir::ValueId;
 // each other.
 constexpr int kMostRounds = 64;
 
+// Every list of rules but attention's, in the order in which a node tries them.
+const std::vector<std::vector<Rule> (*)()> kParts = {
+    tidy_rules,        // what has no effect, and movements that meet
+    matmul_rules,      // transposes around it
+    norm_rules,        // layer and RMS norm
+    activation_rules,  // gelu, sigmoid, silu
+    softmax_rules,     // and its masks
+    rotary_rules,      // rotated halves and pairs
+};
+
 // No value that disappears may be read by a node that stays, or be a result.
 bool hides_a_value(const Editor& editor, const Rewriting& rewriting) {
   auto covered = [&](NodeId node) {
@@ -98,16 +108,12 @@ ir::Graph to_fixed_point(ir::Graph graph, const RuleTable& rules, std::vector<Re
 
 ir::Graph recognise(const ir::Graph& graph, const RecogniseOptions& options, std::vector<Rewrite>* log) {
   RuleTable parts;
-  for (auto* rules :
-       {&tidy_rules, &matmul_rules, &norm_rules, &activation_rules, &softmax_rules, &rotary_rules})
-    parts.add((*rules)());
+  for (auto* rules : kParts) parts.add(rules());
   ir::Graph out = to_fixed_point(graph, parts, log);
   if (!options.attention) return out;
   RuleTable whole;
   whole.add(attention_rules());
-  for (auto* rules :
-       {&tidy_rules, &matmul_rules, &norm_rules, &activation_rules, &softmax_rules, &rotary_rules})
-    whole.add((*rules)());
+  for (auto* rules : kParts) whole.add(rules());
   return to_fixed_point(std::move(out), whole, log);
 }
 

@@ -1,12 +1,13 @@
 #pragma once
 // Conformance: what every backend promises, as one list of checks over its Compiler, Device and Dialect.
 //
-// A backend hands in three factories and two lists. `unsupported` is what it will never do, with the reason; `not_yet` is what it
-// cannot do today, with what that needs. A check on a list must fail: one that passes is a stale entry and fails the suite, and so
-// is a name that no check has.
+// A backend hands in three factories and two lists. `unsupported` is what it will never do, with the reason;
+// `not_yet` is what it cannot do today, with what that needs. A check on a list must fail: one that passes is
+// a stale entry and fails the suite, and so is a name that no check has.
 //
 //   #include "backend/conformance/register_testing.h"
-//   const bool registered = conformance::register_checks("Cpu", {make_compiler, make_device, make_dialect}, {});
+//   const bool registered = conformance::register_checks("Cpu", {make_compiler, make_device, make_dialect},
+//   {});
 #include <functional>
 #include <memory>
 #include <string>

@@ -1,5 +1,5 @@
-// The suite's own kernels, written in the words that every dialect's prelude has: KERNEL, GROUP_LOOP, ARG, RESTRICT and the
-// element types. One text, so that a backend compiles once for the whole suite.
+// The suite's own kernels, written in the words that every dialect's prelude has: KERNEL, GROUP_LOOP, ARG,
+// RESTRICT and the element types. One text, so that a backend compiles once for the whole suite.
 #include "backend/conformance/conformance.h"
 #include "codegen/source.h"
 
@@ -31,13 +31,14 @@ std::string Bench::text() const {
   s.open("KERNEL(conformance_arguments)");
   s.line("i64* const y = ARG(i64, 12);");
   s.open("GROUP_LOOP(g)");
-  for (int k = 0; k < 12; ++k) s.line("y[g * 12 + " + std::to_string(k) + "] = *ARG(const i64, " + std::to_string(k) + ");");
+  for (int k = 0; k < 12; ++k)
+    s.line("y[g * 12 + " + std::to_string(k) + "] = *ARG(const i64, " + std::to_string(k) + ");");
   s.close();
   s.close();
   s.line();
 
-  // Every group writes its number over all of its scratch, does other work, and sums what it finds there. The number of words comes
-  // from memory, so that one kernel serves every size.
+  // Every group writes its number over all of its scratch, does other work, and sums what it finds there. The
+  // number of words comes from memory, so that one kernel serves every size.
   s.open("KERNEL(conformance_scratch)");
   s.line("const i64 words = *ARG(const i64, 0);");
   s.line("i64* const sums = ARG(i64, 1);");

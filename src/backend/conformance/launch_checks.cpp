@@ -10,9 +10,11 @@ namespace {
 // Around the sizes at which a thread pool or a grid divides its work; the last is prime.
 const std::vector<int64_t> kGroups = {1, 2, 3, 7, 16, 63, 64, 65, 1000, 100003};
 
-Status launch(Bench& bench, const std::string& entry, int64_t groups, const std::vector<void*>& arguments, int64_t scratch_bytes = 0) {
+Status launch(Bench& bench, const std::string& entry, int64_t groups, const std::vector<void*>& arguments,
+              int64_t scratch_bytes = 0) {
   RTX_TRY(const Function function, bench.kernel(entry));
-  return bench.device().launch(function, {groups, 1, 1}, {1, 1, 1}, scratch_bytes, arguments.data(), static_cast<int>(arguments.size()), nullptr);
+  return bench.device().launch(function, {groups, 1, 1}, {1, 1, 1}, scratch_bytes, arguments.data(),
+                               static_cast<int>(arguments.size()), nullptr);
 }
 
 std::string every_group_runs_exactly_once(Bench& bench) {
@@ -24,7 +26,8 @@ std::string every_group_runs_exactly_once(Bench& bench) {
     RTX_DONE_OR_RETURN(launch(bench, "conformance_count", groups, {memory.pointer}));
     RTX_DONE_OR_RETURN(read(bench.device(), &counts, memory));
     for (size_t g = 0; g + 1 < counts.size(); ++g)
-      RTX_HOLDS_OR_RETURN(counts[g] == 6, "group " + std::to_string(g) + " of " + std::to_string(groups) + " ran " + std::to_string(counts[g] - 5) + " times");
+      RTX_HOLDS_OR_RETURN(counts[g] == 6, "group " + std::to_string(g) + " of " + std::to_string(groups) +
+                                              " ran " + std::to_string(counts[g] - 5) + " times");
     RTX_HOLDS_OR_RETURN(counts.back() == 5, "a group ran that does not exist, of " + std::to_string(groups));
   }
   return {};
@@ -52,7 +55,9 @@ std::string a_kernel_computes_known_values(Bench& bench) {
   RTX_DONE_OR_RETURN(launch(bench, "conformance_affine", 1009, {from.pointer, to.pointer}));
   RTX_DONE_OR_RETURN(read(bench.device(), &y, to));
   for (size_t i = 0; i < x.size(); ++i)
-    RTX_HOLDS_OR_RETURN(y[i] == 3.f * x[i] + 1.f, "element " + std::to_string(i) + " is " + std::to_string(y[i]) + ", not " + std::to_string(3.f * x[i] + 1.f));
+    RTX_HOLDS_OR_RETURN(y[i] == 3.f * x[i] + 1.f, "element " + std::to_string(i) + " is " +
+                                                      std::to_string(y[i]) + ", not " +
+                                                      std::to_string(3.f * x[i] + 1.f));
   return {};
 }
 
@@ -68,7 +73,8 @@ std::string arguments_arrive_in_order(Bench& bench) {
   RTX_DONE_OR_RETURN(launch(bench, "conformance_arguments", 2, arguments));
   RTX_DONE_OR_RETURN(read(bench.device(), &found, to));
   for (size_t k = 0; k < found.size(); ++k)
-    RTX_HOLDS_OR_RETURN(found[k] == numbers[k % 12], "argument " + std::to_string(k % 12) + " arrived as " + std::to_string(found[k]));
+    RTX_HOLDS_OR_RETURN(found[k] == numbers[k % 12],
+                        "argument " + std::to_string(k % 12) + " arrived as " + std::to_string(found[k]));
   return {};
 }
 
@@ -82,13 +88,17 @@ std::string scratch_is_there_aligned_and_nobody_elses(Bench& bench) {
     RTX_HOLDS_OR_RETURN(size.pointer && sum.pointer && odd.pointer, size.error + sum.error + odd.error);
     RTX_DONE_OR_RETURN(write(bench.device(), size, words));
     const int64_t used = bytes > 65536 ? 8 : groups;  // the largest size costs time, not insight
-    RTX_DONE_OR_RETURN(launch(bench, "conformance_scratch", used, {size.pointer, sum.pointer, odd.pointer}, bytes));
+    RTX_DONE_OR_RETURN(
+        launch(bench, "conformance_scratch", used, {size.pointer, sum.pointer, odd.pointer}, bytes));
     RTX_DONE_OR_RETURN(read(bench.device(), &sums, sum));
     RTX_DONE_OR_RETURN(read(bench.device(), &misaligned, odd));
     for (int64_t g = 0; g < used; ++g) {
       const auto k = static_cast<size_t>(g);
-      RTX_HOLDS_OR_RETURN(sums[k] == g * words[0], "group " + std::to_string(g) + " found another group's numbers in its " + std::to_string(bytes) + " bytes");
-      RTX_HOLDS_OR_RETURN(misaligned[k] == 0, "scratch of " + std::to_string(bytes) + " bytes is not aligned to 64");
+      RTX_HOLDS_OR_RETURN(sums[k] == g * words[0], "group " + std::to_string(g) +
+                                                       " found another group's numbers in its " +
+                                                       std::to_string(bytes) + " bytes");
+      RTX_HOLDS_OR_RETURN(misaligned[k] == 0,
+                          "scratch of " + std::to_string(bytes) + " bytes is not aligned to 64");
     }
   }
   return {};
@@ -103,11 +113,14 @@ std::string a_launch_sees_what_the_one_before_it_wrote(Bench& bench) {
   RTX_DONE_OR_RETURN(write(bench.device(), b, x));
   float expected = 1.f;
   for (int turn = 0; turn < 8; ++turn) {  // 1, 4, 13, 40, ...
-    RTX_DONE_OR_RETURN(launch(bench, "conformance_affine", groups, turn % 2 ? std::vector<void*>{b.pointer, a.pointer} : std::vector<void*>{a.pointer, b.pointer}));
+    RTX_DONE_OR_RETURN(launch(
+        bench, "conformance_affine", groups,
+        turn % 2 ? std::vector<void*>{b.pointer, a.pointer} : std::vector<void*>{a.pointer, b.pointer}));
     expected = 3.f * expected + 1.f;
   }
   RTX_DONE_OR_RETURN(read(bench.device(), &x, a));
-  for (const float found : x) RTX_HOLDS_OR_RETURN(found == expected, "after eight launches an element is " + std::to_string(found));
+  for (const float found : x)
+    RTX_HOLDS_OR_RETURN(found == expected, "after eight launches an element is " + std::to_string(found));
   return {};
 }
 
@@ -125,9 +138,12 @@ std::string four_threads_may_launch_at_once(Bench& bench) {
         RTX_HOLDS_OR_RETURN(memory.pointer, memory.error);
         RTX_DONE_OR_RETURN(write(bench.device(), memory, counts));
         void* arguments[] = {memory.pointer};
-        for (int i = 0; i < 50; ++i) RTX_DONE_OR_RETURN(bench.device().launch(*function, {groups, 1, 1}, {1, 1, 1}, 0, arguments, 1, nullptr));
+        for (int i = 0; i < 50; ++i)
+          RTX_DONE_OR_RETURN(
+              bench.device().launch(*function, {groups, 1, 1}, {1, 1, 1}, 0, arguments, 1, nullptr));
         RTX_DONE_OR_RETURN(read(bench.device(), &counts, memory));
-        for (const int32_t count : counts) RTX_HOLDS_OR_RETURN(count == 50, "a group ran " + std::to_string(count) + " times instead of 50");
+        for (const int32_t count : counts)
+          RTX_HOLDS_OR_RETURN(count == 50, "a group ran " + std::to_string(count) + " times instead of 50");
         return {};
       }();
     });
@@ -143,7 +159,8 @@ std::string time_is_positive_and_grows_with_the_work(Bench& bench) {
   RTX_DONE_OR_RETURN(bench.kernel("conformance_count"));
   const auto time = [&](int launches) {
     return bench.device().time(nullptr, [&]() -> Status {
-      for (int i = 0; i < launches; ++i) RTX_CHECK(launch(bench, "conformance_count", 100003, {memory.pointer}));
+      for (int i = 0; i < launches; ++i)
+        RTX_CHECK(launch(bench, "conformance_count", 100003, {memory.pointer}));
       return success();
     });
   };
@@ -157,9 +174,11 @@ std::string time_is_positive_and_grows_with_the_work(Bench& bench) {
 }
 
 std::string time_passes_an_error_of_the_work_on(Bench& bench) {
-  const auto time = bench.device().time(nullptr, [] { return Status(error_of(ErrorKind::device, "the work failed")); });
+  const auto time =
+      bench.device().time(nullptr, [] { return Status(error_of(ErrorKind::device, "the work failed")); });
   RTX_HOLDS_OR_RETURN(!time.ok(), "failed work was given a time");
-  RTX_HOLDS_OR_RETURN(time.error().what == "the work failed", "the error was replaced by " + time.error().text());
+  RTX_HOLDS_OR_RETURN(time.error().what == "the work failed",
+                      "the error was replaced by " + time.error().text());
   return {};
 }
 

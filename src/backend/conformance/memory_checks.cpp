@@ -20,7 +20,8 @@ std::string memory_is_aligned_to_64_bytes(Bench& bench) {
   for (const int64_t bytes : kSizes) {
     const Memory memory(bench.device(), bytes);
     RTX_HOLDS_OR_RETURN(memory.pointer, memory.error);
-    RTX_HOLDS_OR_RETURN(reinterpret_cast<uintptr_t>(memory.pointer) % 64 == 0, std::to_string(bytes) + " bytes stand at an address that 64 does not divide");
+    RTX_HOLDS_OR_RETURN(reinterpret_cast<uintptr_t>(memory.pointer) % 64 == 0,
+                        std::to_string(bytes) + " bytes stand at an address that 64 does not divide");
   }
   return {};
 }
@@ -33,7 +34,8 @@ std::string allocations_do_not_overlap(Bench& bench) {
   RTX_DONE_OR_RETURN(bench.device().fill(b.pointer, std::byte{2}, 1000, nullptr));
   std::vector<unsigned char> found(1000);
   RTX_DONE_OR_RETURN(read(bench.device(), &found, a));
-  RTX_HOLDS_OR_RETURN(std::count(found.begin(), found.end(), 1) == 1000, "filling one allocation changed another");
+  RTX_HOLDS_OR_RETURN(std::count(found.begin(), found.end(), 1) == 1000,
+                      "filling one allocation changed another");
   return {};
 }
 
@@ -42,8 +44,10 @@ std::string exhausted_memory_is_an_error_that_names_the_size(Bench& bench) {
   const auto got = bench.device().allocate(bytes);
   if (got.ok()) bench.device().release(*got);
   RTX_HOLDS_OR_RETURN(!got.ok(), "an exabyte was handed out");
-  RTX_HOLDS_OR_RETURN(got.error().kind == ErrorKind::device, "exhausted memory is kind device, not " + got.error().text());
-  RTX_HOLDS_OR_RETURN(got.error().text().find(std::to_string(bytes)) != std::string::npos, "the size is not named: " + got.error().text());
+  RTX_HOLDS_OR_RETURN(got.error().kind == ErrorKind::device,
+                      "exhausted memory is kind device, not " + got.error().text());
+  RTX_HOLDS_OR_RETURN(got.error().text().find(std::to_string(bytes)) != std::string::npos,
+                      "the size is not named: " + got.error().text());
   const auto negative = bench.device().allocate(-1);
   if (negative.ok()) bench.device().release(*negative);
   RTX_HOLDS_OR_RETURN(!negative.ok(), "a negative size was handed out");
@@ -75,7 +79,8 @@ std::string copies_may_start_anywhere_and_touch_nothing_else(Bench& bench) {
   RTX_DONE_OR_RETURN(read(bench.device(), &all, memory));
   RTX_HOLDS_OR_RETURN(part == sent, "a copy from an odd address came back changed");
   for (size_t i = 0; i < all.size(); ++i)
-    RTX_HOLDS_OR_RETURN((i >= 13 && i < 90) || all[i] == 9, "byte " + std::to_string(i) + " outside of the copy was written");
+    RTX_HOLDS_OR_RETURN((i >= 13 && i < 90) || all[i] == 9,
+                        "byte " + std::to_string(i) + " outside of the copy was written");
   return {};
 }
 
@@ -84,11 +89,14 @@ std::string a_fill_writes_its_bytes_and_no_other(Bench& bench) {
     const Memory memory(bench.device(), bytes + 2);
     RTX_HOLDS_OR_RETURN(memory.pointer, memory.error);
     RTX_DONE_OR_RETURN(bench.device().fill(memory.pointer, std::byte{0x11}, bytes + 2, nullptr));
-    RTX_DONE_OR_RETURN(bench.device().fill(static_cast<std::byte*>(memory.pointer) + 1, std::byte{0xA5}, bytes, nullptr));
+    RTX_DONE_OR_RETURN(
+        bench.device().fill(static_cast<std::byte*>(memory.pointer) + 1, std::byte{0xA5}, bytes, nullptr));
     std::vector<unsigned char> found(static_cast<size_t>(bytes + 2));
     RTX_DONE_OR_RETURN(read(bench.device(), &found, memory));
-    RTX_HOLDS_OR_RETURN(found.front() == 0x11 && found.back() == 0x11, "a fill of " + std::to_string(bytes) + " bytes wrote beside them");
-    RTX_HOLDS_OR_RETURN(std::count(found.begin(), found.end(), 0xA5) == bytes, "a fill of " + std::to_string(bytes) + " bytes left some");
+    RTX_HOLDS_OR_RETURN(found.front() == 0x11 && found.back() == 0x11,
+                        "a fill of " + std::to_string(bytes) + " bytes wrote beside them");
+    RTX_HOLDS_OR_RETURN(std::count(found.begin(), found.end(), 0xA5) == bytes,
+                        "a fill of " + std::to_string(bytes) + " bytes left some");
   }
   return {};
 }
@@ -116,14 +124,15 @@ std::string flushing_caches_changes_no_memory(Bench& bench) {
 }  // namespace
 
 std::vector<Check> memory_checks() {
-  return {{"memory_is_aligned_to_64_bytes", memory_is_aligned_to_64_bytes},
-          {"allocations_do_not_overlap", allocations_do_not_overlap},
-          {"exhausted_memory_is_an_error_that_names_the_size", exhausted_memory_is_an_error_that_names_the_size},
-          {"copies_bring_back_what_they_took_at_any_size", copies_bring_back_what_they_took_at_any_size},
-          {"copies_may_start_anywhere_and_touch_nothing_else", copies_may_start_anywhere_and_touch_nothing_else},
-          {"a_fill_writes_its_bytes_and_no_other", a_fill_writes_its_bytes_and_no_other},
-          {"moving_no_bytes_is_no_error", moving_no_bytes_is_no_error},
-          {"flushing_caches_changes_no_memory", flushing_caches_changes_no_memory}};
+  return {
+      {"memory_is_aligned_to_64_bytes", memory_is_aligned_to_64_bytes},
+      {"allocations_do_not_overlap", allocations_do_not_overlap},
+      {"exhausted_memory_is_an_error_that_names_the_size", exhausted_memory_is_an_error_that_names_the_size},
+      {"copies_bring_back_what_they_took_at_any_size", copies_bring_back_what_they_took_at_any_size},
+      {"copies_may_start_anywhere_and_touch_nothing_else", copies_may_start_anywhere_and_touch_nothing_else},
+      {"a_fill_writes_its_bytes_and_no_other", a_fill_writes_its_bytes_and_no_other},
+      {"moving_no_bytes_is_no_error", moving_no_bytes_is_no_error},
+      {"flushing_caches_changes_no_memory", flushing_caches_changes_no_memory}};
 }
 
 }  // namespace rtx::backend::conformance

@@ -14,11 +14,14 @@ std::string what_is_no_binary_is_refused(Bench& bench) {
   std::vector<std::byte> hollow(4096);
   std::memcpy(hollow.data(), "\177ELF", 4);
   const std::vector<std::byte> empty, shortest(3, std::byte{0x7f});
-  for (const std::vector<std::byte>* bytes : {&empty, &shortest, &std::as_const(noise), &std::as_const(hollow)}) {
+  for (const std::vector<std::byte>* bytes :
+       {&empty, &shortest, &std::as_const(noise), &std::as_const(hollow)}) {
     const auto module = bench.device().load(*bytes, "garbage_kernel");
     RTX_HOLDS_OR_RETURN(!module.ok(), std::to_string(bytes->size()) + " bytes of garbage were loaded");
-    RTX_HOLDS_OR_RETURN(module.error().kind == ErrorKind::device, "a binary that does not load is kind device, not " + module.error().text());
-    RTX_HOLDS_OR_RETURN(module.error().text().find("garbage_kernel") != std::string::npos, "the kernel is not named: " + module.error().text());
+    RTX_HOLDS_OR_RETURN(module.error().kind == ErrorKind::device,
+                        "a binary that does not load is kind device, not " + module.error().text());
+    RTX_HOLDS_OR_RETURN(module.error().text().find("garbage_kernel") != std::string::npos,
+                        "the kernel is not named: " + module.error().text());
   }
   return {};
 }
@@ -27,12 +30,14 @@ std::string a_missing_entry_is_an_error_that_names_it(Bench& bench) {
   RTX_DONE_OR_RETURN(bench.kernel("conformance_count"));
   const auto function = bench.kernel("conformance_nowhere");
   RTX_HOLDS_OR_RETURN(!function.ok(), "an entry was found that nobody wrote");
-  RTX_HOLDS_OR_RETURN(function.error().text().find("conformance_nowhere") != std::string::npos, "the entry is not named: " + function.error().text());
+  RTX_HOLDS_OR_RETURN(function.error().text().find("conformance_nowhere") != std::string::npos,
+                      "the entry is not named: " + function.error().text());
   return {};
 }
 
 std::string every_entry_of_a_module_is_found(Bench& bench) {
-  for (const char* entry : {"conformance_count", "conformance_affine", "conformance_arguments", "conformance_scratch"}) {
+  for (const char* entry :
+       {"conformance_count", "conformance_affine", "conformance_arguments", "conformance_scratch"}) {
     const auto function = bench.kernel(entry);
     RTX_DONE_OR_RETURN(function);
     RTX_HOLDS_OR_RETURN(function->handle != nullptr, std::string(entry) + " has no handle");
@@ -73,18 +78,20 @@ std::string a_module_survives_its_twin(Bench& bench) {
   void* arguments[] = {memory.pointer};
   RTX_DONE_OR_RETURN(bench.device().launch(*function, {16, 1, 1}, {1, 1, 1}, 0, arguments, 1, nullptr));
   RTX_DONE_OR_RETURN(read(bench.device(), &counts, memory));
-  RTX_HOLDS_OR_RETURN(counts == std::vector<int32_t>(16, 1), "the module left behind computes something else");
+  RTX_HOLDS_OR_RETURN(counts == std::vector<int32_t>(16, 1),
+                      "the module left behind computes something else");
   return {};
 }
 
 }  // namespace
 
 std::vector<Check> module_checks() {
-  return {{"what_is_no_binary_is_refused", what_is_no_binary_is_refused},
-          {"a_missing_entry_is_an_error_that_names_it", a_missing_entry_is_an_error_that_names_it},
-          {"every_entry_of_a_module_is_found", every_entry_of_a_module_is_found},
-          {"a_module_outlives_the_binary_it_was_loaded_from", a_module_outlives_the_binary_it_was_loaded_from},
-          {"a_module_survives_its_twin", a_module_survives_its_twin}};
+  return {
+      {"what_is_no_binary_is_refused", what_is_no_binary_is_refused},
+      {"a_missing_entry_is_an_error_that_names_it", a_missing_entry_is_an_error_that_names_it},
+      {"every_entry_of_a_module_is_found", every_entry_of_a_module_is_found},
+      {"a_module_outlives_the_binary_it_was_loaded_from", a_module_outlives_the_binary_it_was_loaded_from},
+      {"a_module_survives_its_twin", a_module_survives_its_twin}};
 }
 
 }  // namespace rtx::backend::conformance

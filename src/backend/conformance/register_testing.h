@@ -1,6 +1,7 @@
 #pragma once
-// Puts a backend's conformance checks among the tests of its folder: "CpuConformance.every_group_runs_exactly_once" and so on, and
-// "the_lists_name_checks_that_exist". `ctest -R Conformance` runs all of them.
+// Puts a backend's conformance checks among the tests of its folder:
+// "CpuConformance.every_group_runs_exactly_once" and so on, and "the_lists_name_checks_that_exist". `ctest -R
+// Conformance` runs all of them.
 #include <gtest/gtest.h>
 
 #include "backend/conformance/conformance.h"
@@ -18,7 +19,8 @@ class RegisteredCheck : public ::testing::Test {
 
 inline bool register_checks(const std::string& name, const Backend& backend, const Expected& expected) {
   const auto add = [&](std::string_view test, std::function<std::string()> run) {
-    ::testing::RegisterTest((name + "Conformance").c_str(), std::string(test).c_str(), nullptr, nullptr, __FILE__, __LINE__,
+    ::testing::RegisterTest((name + "Conformance").c_str(), std::string(test).c_str(), nullptr, nullptr,
+                            __FILE__, __LINE__,
                             [run]() -> RegisteredCheck* { return new RegisteredCheck(run); });
   };
   for (const Check& check : checks()) add(check.name, [=] { return judge(check, backend, expected); });

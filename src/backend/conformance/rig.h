@@ -1,5 +1,6 @@
 #pragma once
-// What the checks are written with: device memory that frees itself, typed copies, and early returns with a sentence.
+// What the checks are written with: device memory that frees itself, typed copies, and early returns with a
+// sentence.
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -7,10 +8,9 @@
 #include "backend/conformance/conformance.h"
 
 // Leaves the check with the error's text, or with a sentence.
-#define RTX_DONE_OR_RETURN(status)                                    \
-  do {                                                                \
-    if (const auto& rtx_status = (status); !rtx_status.ok())           \
-      return rtx_status.error().text();                               \
+#define RTX_DONE_OR_RETURN(status)                                                             \
+  do {                                                                                         \
+    if (const auto& rtx_status = (status); !rtx_status.ok()) return rtx_status.error().text(); \
   } while (false)
 #define RTX_HOLDS_OR_RETURN(condition, sentence) \
   do {                                           \
@@ -24,8 +24,10 @@ class Memory {
  public:
   Memory(Device& device, int64_t bytes) : device_(device) {
     auto got = device.allocate(bytes);
-    if (got.ok()) pointer = *got;
-    else error = got.error().text();
+    if (got.ok())
+      pointer = *got;
+    else
+      error = got.error().text();
   }
   ~Memory() {
     if (pointer) device_.release(pointer);

@@ -38,7 +38,8 @@ std::string judge(const Check& check, const Backend& backend, const Expected& ex
   Bench bench(backend);
   const std::string found = check.run(bench);
   if (list.empty() || !found.empty()) return list.empty() ? found : std::string();
-  return "stale entry: " + std::string(check.name) + " passes, but stands under " + list + " (" + reason + "); remove it from the list";
+  return "stale entry: " + std::string(check.name) + " passes, but stands under " + list + " (" + reason +
+         "); remove it from the list";
 }
 
 std::string judge_lists(const Expected& expected) {

@@ -1,4 +1,5 @@
-// What the null backend does and does not do, as the lists of backend/conformance/conformance.h. `ctest -R NullConformance`.
+// What the null backend does and does not do, as the lists of backend/conformance/conformance.h. `ctest -R
+// NullConformance`.
 #include "backend/conformance/register_testing.h"
 #include "backend/null/compile.h"
 #include "backend/null/device.h"
@@ -20,7 +21,8 @@ const std::vector<conformance::Unsupported> kUnsupported = {
     {"time_is_positive_and_grows_with_the_work", "the null device refuses every launch"},
     {"a_module_survives_its_twin", "the null device refuses every launch"},
 };
-// Not today, and what it needs. A copy of this folder moves the lines above down here and takes one away with every step.
+// Not today, and what it needs. A copy of this folder moves the lines above down here and takes one away with
+// every step.
 const std::vector<conformance::NotYet> kNotYet = {};
 
 [[maybe_unused]] const bool registered =

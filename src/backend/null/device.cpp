@@ -29,11 +29,14 @@ class TextModule final : public Module {
   std::list<std::string> entries_;
 };
 
-Error load_failed(const std::string& name, const std::string& why) { return error_of(ErrorKind::device, "cannot load kernel " + name, why); }
+Error load_failed(const std::string& name, const std::string& why) {
+  return error_of(ErrorKind::device, "cannot load kernel " + name, why);
+}
 
 class NullDevice final : public Device {
  public:
-  // A real one asks the driver. Every field counts: families state rules on them, keys and bundles carry the four names.
+  // A real one asks the driver. Every field counts: families state rules on them, keys and bundles carry the
+  // four names.
   NullDevice() {
     caps_.target = "null";
     caps_.device = "null; 1 core";
@@ -46,7 +49,8 @@ class NullDevice final : public Device {
   // Bytes of others are looked at before a driver gets them.
   Result<std::unique_ptr<Module>> load(std::span<const std::byte> binary, const std::string& name) override {
     std::string text(reinterpret_cast<const char*>(binary.data()), binary.size());
-    if (text.substr(0, 3) != "// " || text.find('\0') != std::string::npos) return load_failed(name, "the binary is not the text of a kernel");
+    if (text.substr(0, 3) != "// " || text.find('\0') != std::string::npos)
+      return load_failed(name, "the binary is not the text of a kernel");
     return std::unique_ptr<Module>(std::make_unique<TextModule>(std::move(text)));
   }
   Result<Function> function(Module& module, const std::string& entry) override {
@@ -55,17 +59,23 @@ class NullDevice final : public Device {
     return Function{const_cast<std::string*>(found)};
   }
 
-  // A launch that cannot be made is an error, never silence: somebody would take what was in the output for a result.
+  // A launch that cannot be made is an error, never silence: somebody would take what was in the output for a
+  // result.
   Status launch(Function function, Dim3, Dim3, int64_t, void* const*, int, Stream) override {
-    return error_of(ErrorKind::device, "cannot launch " + *static_cast<const std::string*>(function.handle), "the null device computes nothing",
-                    "use another target; `rtx targets` lists them");
+    return error_of(ErrorKind::device, "cannot launch " + *static_cast<const std::string*>(function.handle),
+                    "the null device computes nothing", "use another target; `rtx targets` lists them");
   }
   Status synchronize(Stream) override { return success(); }
 
   Result<void*> allocate(int64_t bytes) override {
     constexpr int64_t kMost = int64_t{1} << 48;  // beyond it, rounding up could overflow
-    void* pointer = bytes < 0 || bytes > kMost ? nullptr : std::aligned_alloc(64, static_cast<size_t>((std::max<int64_t>(bytes, 1) + 63) / 64 * 64));
-    if (!pointer) return error_of(ErrorKind::device, "cannot allocate " + std::to_string(bytes) + " bytes", "memory is exhausted");
+    void* pointer =
+        bytes < 0 || bytes > kMost
+            ? nullptr
+            : std::aligned_alloc(64, static_cast<size_t>((std::max<int64_t>(bytes, 1) + 63) / 64 * 64));
+    if (!pointer)
+      return error_of(ErrorKind::device, "cannot allocate " + std::to_string(bytes) + " bytes",
+                      "memory is exhausted");
     return pointer;
   }
   void release(void* pointer) override { std::free(pointer); }
@@ -73,7 +83,9 @@ class NullDevice final : public Device {
     if (bytes > 0) std::memcpy(device, host, static_cast<size_t>(bytes));
     return success();
   }
-  Status copy_out(void* host, const void* device, int64_t bytes, Stream) override { return copy_in(host, device, bytes, nullptr); }
+  Status copy_out(void* host, const void* device, int64_t bytes, Stream) override {
+    return copy_in(host, device, bytes, nullptr);
+  }
   Status fill(void* device, std::byte value, int64_t bytes, Stream) override {
     if (bytes > 0) std::memset(device, static_cast<int>(value), static_cast<size_t>(bytes));
     return success();

@@ -1,5 +1,6 @@
 #pragma once
-// How the null target spells the kernel language: it does not, so the prelude has the shared words and nothing behind them.
+// How the null target spells the kernel language: it does not, so the prelude has the shared words and
+// nothing behind them.
 #include "codegen/dialect.h"
 
 namespace rtx::backend::null {

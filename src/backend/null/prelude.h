@@ -1,15 +1,16 @@
 #pragma once
-// The words that every emitted text may use, whatever the target: a prelude defines all of them. Beyond these, device headers
-// that run on a target with explicit vectors use vec<T, N>, load, store, splat, select, convert and math:: as backend/cpu/prelude.h
-// has them. A prelude includes nothing: emitted text is self-contained, and so it compiles fast.
+// The words that every emitted text may use, whatever the target: a prelude defines all of them. Beyond
+// these, device headers that run on a target with explicit vectors use vec<T, N>, load, store, splat, select,
+// convert and math:: as backend/cpu/prelude.h has them. A prelude includes nothing: emitted text is
+// self-contained, and so it compiles fast.
 
 // A function that kernels call; always inlined.
 #define DEVICE inline
 #define RESTRICT __restrict
-// An entry of a launch. On a CPU it is a loop over a share of the groups; on a GPU one group, and group_end = group_begin + 1.
-// `scratch` belongs to the group alone and is aligned to 64.
-#define KERNEL(name)                                                                                      \
-  extern "C" void name([[maybe_unused]] void* const* args, [[maybe_unused]] i64 group_begin,              \
+// An entry of a launch. On a CPU it is a loop over a share of the groups; on a GPU one group, and group_end =
+// group_begin + 1. `scratch` belongs to the group alone and is aligned to 64.
+#define KERNEL(name)                                                                         \
+  extern "C" void name([[maybe_unused]] void* const* args, [[maybe_unused]] i64 group_begin, \
                        [[maybe_unused]] i64 group_end, [[maybe_unused]] void* scratch)
 #define GROUP_LOOP(g) for (i64 g = group_begin; g < group_end; ++g)
 // Argument `index` of the launch as a pointer to `type`.
@@ -25,6 +26,10 @@ using u32 = __UINT32_TYPE__;
 using u64 = __UINT64_TYPE__;
 using f32 = float;
 using f64 = double;
-struct f16 { u16 bits; };   // storage only: arithmetic is in f32
-struct bf16 { u16 bits; };  // storage only
-using boolean = u8;         // 0 or 1
+struct f16 {
+  u16 bits;
+};  // storage only: arithmetic is in f32
+struct bf16 {
+  u16 bits;
+};                   // storage only
+using boolean = u8;  // 0 or 1
