@@ -2,7 +2,8 @@
 // Attention forward: softmax(softcap(scale q k^T) + mask) v for [batch, heads, rows, width] operands, with what stands around it.
 //
 //   q, k, v    each a prologue of pointwise operators and movements: a slice and a transposition of a fused QKV projection is
-//              read in place, row by row; a bias or a cache that is concatenated is applied as rows are read
+//              read in place, row by row; a cache that is concatenated is looked up as rows are read. Arithmetic before them is
+//              computed too, but the pattern leaves it to the producer: a bias is free behind a matrix product
 //   mask       any broadcastable bool (true keeps) or float (is added), with its own prologue
 //   epilogue   pointwise and movements: back to [batch, rows, heads * width], a residual sum, a cast
 //

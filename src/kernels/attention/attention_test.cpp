@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "ir/text.h"
 #include "kernels/family_testing.h"
 
 namespace rtx::kernels {
@@ -164,6 +165,13 @@ TEST(Attention, empty_operands_give_empty_or_empty_rows) {
 
 TEST(Attention, all_candidates_give_the_same_bits) {
   EXPECT_EQ(testing::check_candidates<Attention>(body({1, 2, 1, 150, 270, 24, 40}, "scale=0.2, causal=1, causal_offset=120, window_left=200")), "");
+}
+
+TEST(Attention, the_pattern_leaves_a_bias_to_the_producer_of_its_operand) {
+  const auto accepts = [](const std::string& text) { return Attention::pattern().accepts(ir::parse_or_die(text)).ok(); };
+  const std::string start = "q: f32[1,2,5,8]; k: f32[1,2,7,8]; v: f32[1,7,2,8]; b: f32[8]; ";
+  EXPECT_TRUE(accepts(start + "t = transpose(v, perm=[0,2,1,3]); a = attention(q, k, t, scale=1.0); return a"));
+  EXPECT_FALSE(accepts(start + "kb = add(k, b); t = transpose(v, perm=[0,2,1,3]); a = attention(q, kb, t, scale=1.0); return a"));
 }
 
 TEST(Attention, refusals_say_why) {

@@ -84,7 +84,12 @@ fuse::Pattern Attention::pattern() {
   pattern.anchor = [](const ir::Graph& graph, ir::NodeId node) { return graph.node(node).op == Op::attention; };
   pattern.grows_up = true;
   pattern.accepts = [](const ir::Graph& body) -> Status {
-    RTX_TRY([[maybe_unused]] const auto problem, Attention::problem(body));
+    RTX_TRY(const auto problem, Attention::problem(body));
+    // Rows are read once a group and, of k and v, in each of them: a bias or a rotation costs less where they are produced.
+    for (const Operand* operand : {&problem.q, &problem.k, &problem.v})
+      for (const auto& e : operand->dag.elements)
+        if (e.kind == codegen::Element::Kind::op && e.dtype != ir::DType::boolean && ir::is_floating(e.dtype) && e.op != Op::cast)
+          return user_error("attention leaves arithmetic on its operands to their producers", std::string(ir::name(e.op)) + " before q, k or v");
     return success();
   };
   return pattern;
