@@ -8,6 +8,7 @@
 #include "kernels/norm/norm.h"
 #include "kernels/pointwise/pointwise.h"
 #include "kernels/reduce/reduce.h"
+#include "kernels/rotary/rotary.h"
 #include "kernels/softmax/softmax.h"
 
 namespace rtx::kernels {
@@ -19,6 +20,7 @@ const std::vector<std::unique_ptr<AnyFamily>>& families() {
     out.push_back(erase<gemm::Family>());
     out.push_back(erase<norm::Norm>());
     out.push_back(erase<softmax::Softmax>());
+    out.push_back(erase<rotary::Rotary>());
     out.push_back(erase<reduce::Family>());
     out.push_back(erase<pointwise::Family>());
     out.push_back(erase<movement::Family>());
