@@ -43,7 +43,7 @@ std::vector<int64_t> strides_of(const ir::Value& value) {
 bool lowers(Op op) {
   switch (ir::info(op).op_class) {
     case OpClass::pointwise: return true;
-    case OpClass::movement: return op != Op::scatter_nd && op != Op::rotary;
+    case OpClass::movement: return op != Op::scatter_nd;
     default: return false;
   }
 }

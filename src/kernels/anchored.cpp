@@ -11,10 +11,10 @@ using codegen::Index;
 using ir::NodeId;
 using ir::ValueId;
 
-Result<NodeId> only_anchor(const ir::Graph& body) {
+Result<NodeId> only_anchor(const ir::Graph& body, std::optional<ir::Op> op) {
   NodeId anchor = ir::kNoNode;
   for (NodeId n = 0; n < static_cast<NodeId>(body.nodes.size()); ++n) {
-    if (codegen::lowers(body.node(n).op)) continue;
+    if (codegen::lowers(body.node(n).op) && body.node(n).op != op) continue;
     if (anchor != ir::kNoNode) return user_error("the region has two anchors", body.describe(anchor) + " and " + body.describe(n));
     anchor = n;
   }

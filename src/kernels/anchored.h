@@ -1,6 +1,7 @@
 #pragma once
 // A body around its anchor, taken apart: what feeds it (prologue), what follows it (epilogue), and results that are stored on
 // the way. Families whose anchor reduces along some axes (norm, softmax, attention) lower their bodies with these.
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,9 @@
 
 namespace rtx::kernels {
 
-// The only node of the body that is neither pointwise nor a movement; refused when there is none, or a second one.
-Result<ir::NodeId> only_anchor(const ir::Graph& body);
+// The only node of the body that is neither pointwise nor a movement; refused when there is none, or a second one. `op` names an
+// anchor that lowering would also take for a movement (rotary).
+Result<ir::NodeId> only_anchor(const ir::Graph& body, std::optional<ir::Op> op = {});
 
 // The body without one of its nodes: the node's outputs are inputs of the graph (behind the body's own, so that input positions
 // stay), to be declared as leaves.

@@ -58,7 +58,7 @@ fuse::Pattern Rotary::pattern() {
 }
 
 Result<Problem> Rotary::problem(const ir::Graph& body) {
-  RTX_TRY(const ir::NodeId id, only_anchor(body));
+  RTX_TRY(const ir::NodeId id, only_anchor(body, Op::rotary));
   const ir::Node& anchor = body.node(id);
   if (anchor.op != Op::rotary) return user_error("rotary does not compute " + std::string(ir::name(anchor.op)));
   RTX_CHECK(require_f32_arithmetic(body, anchor.inputs[0], name()));
