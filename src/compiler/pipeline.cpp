@@ -37,6 +37,8 @@ double weight(const Wanted& wanted, const backend::Caps& caps) {
   return wanted.uses * seconds + 1e-5;
 }
 
+constexpr double kLeastSeconds = 0.01;
+
 Error stopped() { return error_of(ErrorKind::interrupted, "interrupted", "kernels tuned so far are kept in the cache", "run the command again to go on"); }
 
 }  // namespace
@@ -122,7 +124,8 @@ Result<Compiled> compile(const ir::Graph& graph, const Toolbox& toolbox, const O
     progress(regions[item.region].name, done, missing);
     const double left = std::max(0.0, options.budget_seconds - seconds_since(start));
     const double own = weight(item, caps);
-    const double budget = std::min(options.budget_per_op_seconds, left * own / std::max(total_weight, 1e-12));
+    // Never nothing: a first pick that was timed is a tuned kernel the next time, so a second compile finds it whatever the budget.
+    const double budget = std::max(kLeastSeconds, std::min(options.budget_per_op_seconds, left * own / std::max(total_weight, 1e-12)));
     auto choice = chooser.choose(*item.problem, regions[item.region].body, item.key, budget);
     if (!choice.ok()) {
       if (is_stopped()) return stopped();
