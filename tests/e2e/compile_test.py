@@ -141,7 +141,7 @@ def mistakes(model):
     refused(2, "nope.onnx", "compile", work / "nope.onnx")
     refused(2, "garbage.onnx", "compile", garbage)
     refused(2, "empty.onnx", "compile", empty)
-    refused(2, "directory", "compile", work)
+    refused(2, "folder", "compile", work)
     refused(2, "command line", "compile")
     refused(2, "command line", "compile", model, "--no-such-flag")
     refused(2, "command line", "frobnicate")
