@@ -66,6 +66,7 @@ int run_command_line(int argc, char** argv) {
   CompileCommand compile;
   RunCommand run;
   VerifyCommand verify;
+  SuiteCommand suite;
   BenchCommand bench;
   ExplainCommand explain;
   TuneCommand tune;
@@ -187,6 +188,11 @@ int run_command_line(int argc, char** argv) {
   auto* g = app.add_subcommand("targets", "what this machine can compile for and run, and why the rest is missing");
   g->add_flag("--features", targets.features, "instruction sets, dtypes, sizes");
   choose(g, [&](Console& console) { return targets_command(targets, common, console); });
+
+  auto* u = app.add_subcommand("suite", "verifies the cases that tools/onnx_suite names on standard input, one JSON line each");
+  u->add_option("--target", suite.target, "target");
+  u->group("");
+  choose(u, [&](Console& console) { return suite_command(suite, common, console); });
 
   auto* w = app.add_subcommand("worker", "validates and times candidates for a tuner (started by rtx itself)");
   w->add_option("--target", worker.target, "target");

@@ -41,6 +41,9 @@ struct VerifyCommand {
   double noise = 0;
   ModelOptions model_options;
 };
+struct SuiteCommand {
+  std::string target = "cpu";
+};
 struct BenchCommand {
   std::string file, target = "cpu", compare, recheck, report, family;
   bool layers = false, baseline = false, peers = false, allow_unsigned = false;
@@ -82,6 +85,7 @@ struct WorkerCommand {
 Result<int> compile_command(const CompileCommand& command, const Common& common, Console& console);
 Result<int> run_command(const RunCommand& command, const Common& common, Console& console);
 Result<int> verify_command(const VerifyCommand& command, const Common& common, Console& console);
+Result<int> suite_command(const SuiteCommand& command, const Common& common, Console& console);
 Result<int> bench_command(const BenchCommand& command, const Common& common, Console& console);
 Result<int> explain_command(const ExplainCommand& command, const Common& common, Console& console);
 Result<int> tune_command(const TuneCommand& command, const Common& common, Console& console);
