@@ -182,6 +182,40 @@ bool Growth::repeats_costly_work(const std::vector<NodeId>& nodes, NodeId added)
   return false;
 }
 
+// A region computes without inner rounding, so two casts may not find their operand computed inside it: one to an integer, which
+// tells a rounded sum from an exact one, and one that widens what another has narrowed, which would undo that rounding.
+bool Growth::needs_stored_value(const std::vector<NodeId>& nodes) const {
+  const ir::Graph& graph = cover_.graph();
+  const auto inside = [&](ValueId value) {
+    const NodeId producer = graph.value(value).producer;
+    return producer != ir::kNoNode && contains(nodes, producer) ? producer : ir::kNoNode;
+  };
+  for (NodeId node : nodes) {
+    if (graph.node(node).op != Op::cast) continue;
+    const ValueId from = graph.node(node).inputs[0], to = graph.node(node).outputs[0];
+    if (!ir::is_floating(graph.value(from).dtype)) continue;
+    const bool to_float = ir::is_floating(graph.value(to).dtype);
+    // Back along what passes values on as they are, to the operator that computed them.
+    std::vector<ValueId> work = {from};
+    for (size_t i = 0; i < work.size() && work.size() < 64; ++i) {
+      const NodeId maker = inside(work[i]);
+      if (maker == ir::kNoNode) continue;
+      const ir::Node& made = graph.node(maker);
+      const bool passes = ir::info(made.op).op_class == ir::OpClass::movement || made.op == Op::neg || made.op == Op::abs || made.op == Op::relu ||
+                          made.op == Op::max || made.op == Op::min || made.op == Op::where;
+      if (passes) {
+        for (ValueId value : made.inputs)
+          if (value != ir::kNoValue && ir::is_floating(graph.value(value).dtype)) work.push_back(value);
+        continue;
+      }
+      const auto width = [&](ValueId value) { return ir::bytes_of(graph.value(value).dtype); };
+      const bool narrowed = made.op == Op::cast && ir::is_floating(graph.value(made.inputs[0]).dtype) && width(made.outputs[0]) < width(made.inputs[0]);
+      if (to_float ? narrowed && width(to) > width(from) : graph.value(to).dtype != ir::DType::boolean) return true;
+    }
+  }
+  return false;
+}
+
 NodeId Growth::next_for_surplus(const std::vector<NodeId>& nodes, const std::vector<ValueId>& outputs,
                                 std::string* reason) const {
   const ir::Graph& graph = cover_.graph();
@@ -216,6 +250,10 @@ bool Growth::step(NodeId neighbour) {
     insert_sorted(trial, added);
     if (repeats_costly_work(trial, added)) {
       reason = "its operand is broadcast: computed once it is cheaper";
+      break;
+    }
+    if (needs_stored_value(trial)) {
+      reason = "a cast must read its operand as stored";
       break;
     }
     if (cover_.path_around(trial)) {

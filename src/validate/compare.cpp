@@ -105,6 +105,7 @@ Comparison compare(const std::string& name, const ir::HostTensor& found, const r
       if (std::isfinite(w)) row_squares += w * w;
     }
     const double rms = std::sqrt(row_squares / static_cast<double>(end - begin));
+    const double allowance = static_cast<size_t>(row) < bounds.row_allowance.size() ? bounds.row_allowance[static_cast<size_t>(row)] : 0.0;
     for (int64_t i = begin; i < end; ++i) {
       const double exact = wanted.reals[static_cast<size_t>(i)];
       const double w = rounded_to(dtype, exact), f = found.get_double(i);
@@ -122,7 +123,7 @@ Comparison compare(const std::string& name, const ir::HostTensor& found, const r
       detail.max_difference = std::max(detail.max_difference, difference);
       error_squares += difference * difference;
       reference_squares += against * against;
-      if (difference > bounds.element_ulps * ulp(dtype, against) + 16 * tolerance * rms) note_wrong(detail, i, f, exact, wanted.extents);
+      if (difference > bounds.element_ulps * ulp(dtype, against) + 16 * tolerance * rms + allowance) note_wrong(detail, i, f, exact, wanted.extents);
     }
   }
   const double reference_norm = std::sqrt(reference_squares), error_norm = std::sqrt(error_squares);

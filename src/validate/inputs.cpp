@@ -142,7 +142,11 @@ Result<std::vector<Case>> make_cases(const ir::Graph& body, uint64_t seed) {
       computed = reference::run(body, item.inputs);
     }
     RTX_TRY(item.wanted, std::move(computed));
-    if (kind == InputKind::hard) item.serial_error = serial_error(body, item.inputs, item.wanted);
+    if (kind == InputKind::hard) {
+      auto serial = serial_error(body, item.inputs, item.wanted);
+      item.serial_error = serial.norm;
+      item.serial_rows = std::move(serial.rows);
+    }
     cases.push_back(std::move(item));
   }
   return cases;

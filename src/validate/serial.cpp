@@ -180,7 +180,7 @@ bool is_row_operator(Op op) {
 
 }  // namespace
 
-double serial_error(const ir::Graph& graph, const std::vector<HostTensor>& inputs, const std::vector<reference::RefTensor>& wanted) {
+SerialError serial_error(const ir::Graph& graph, const std::vector<HostTensor>& inputs, const std::vector<reference::RefTensor>& wanted) {
   std::vector<std::optional<HostTensor>> values(graph.values.size());
   for (size_t i = 0; i < graph.inputs.size(); ++i) values[static_cast<size_t>(graph.inputs[i])] = inputs[i];
   for (size_t v = 0; v < graph.values.size(); ++v)
@@ -200,26 +200,37 @@ double serial_error(const ir::Graph& graph, const std::vector<HostTensor>& input
       values[static_cast<size_t>(node.outputs[0])] = serial_rows(graph, node, arguments);
     } else {
       auto results = reference::evaluate(graph, node, arguments);
-      if (!results.ok()) return 0;
+      if (!results.ok()) return {};
       for (size_t i = 0; i < node.outputs.size(); ++i) values[static_cast<size_t>(node.outputs[i])] = std::move((*results)[i]);
     }
   }
-  double worst = 0;
+  SerialError out;
+  out.rows.resize(graph.outputs.size());
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
     if (!wanted[i].floating()) continue;
     const auto& found = *values[static_cast<size_t>(graph.outputs[i])];
+    const int64_t columns = wanted[i].extents.empty() ? 1 : std::max<int64_t>(wanted[i].extents.back(), 1);
+    auto& rows = out.rows[i];
+    rows.resize(static_cast<size_t>((wanted[i].count() + columns - 1) / columns));
     double error = 0, norm = 0;
     for (int64_t e = 0; e < wanted[i].count(); ++e) {
       const double w = wanted[i].reals[static_cast<size_t>(e)], f = found.get_double(e);
       if (!std::isfinite(w) || !std::isfinite(f)) continue;
       error += (f - w) * (f - w);
       norm += w * w;
+      double& row = rows[static_cast<size_t>(e / columns)];
+      row = std::max(row, std::abs(f - w));
     }
-    if (norm > 0) worst = std::max(worst, std::sqrt(error / norm));
+    if (norm > 0) out.norm = std::max(out.norm, std::sqrt(error / norm));
   }
-  // For f64 the loops above ran in f32 all the same, since the reference has no digits to spare to judge them in f64: what is lost
-  // scales with the unit of the format, 2^-53 against 2^-24.
-  return wide ? std::ldexp(worst, -29) : worst;
+  if (wide) {
+    // For f64 the loops above ran in f32 all the same, since the reference has no digits to spare to judge them in f64: what is
+    // lost scales with the unit of the format, 2^-53 against 2^-24.
+    out.norm = std::ldexp(out.norm, -29);
+    for (auto& rows : out.rows)
+      for (double& row : rows) row = std::ldexp(row, -29);
+  }
+  return out;
 }
 
 }  // namespace rtx::validate

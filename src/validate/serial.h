@@ -8,7 +8,11 @@
 
 namespace rtx::validate {
 
-// ||serial - wanted|| / ||wanted|| over the outputs (largest). 0 when the graph has no floating output or cannot be run serially.
-double serial_error(const ir::Graph& graph, const std::vector<ir::HostTensor>& inputs, const std::vector<reference::RefTensor>& wanted);
+struct SerialError {
+  double norm = 0;                        // ||serial - wanted|| / ||wanted||, largest of the outputs
+  std::vector<std::vector<double>> rows;  // largest |serial - wanted| in each row of each output; empty for outputs not floating
+};
+// Nothing where the graph has no floating output or cannot be run serially.
+SerialError serial_error(const ir::Graph& graph, const std::vector<ir::HostTensor>& inputs, const std::vector<reference::RefTensor>& wanted);
 
 }  // namespace rtx::validate

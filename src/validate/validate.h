@@ -23,6 +23,7 @@ struct Bounds {
   int64_t terms = 1;
   double scale = 1.0;         // multiplies the norm tolerance (attention, recorded data)
   double element_ulps = 4.0;
+  std::vector<double> row_allowance;  // added to the bound of each element of a row (hard inputs); empty: nothing is
 };
 
 struct Mismatch {
@@ -56,6 +57,7 @@ struct Case {
   std::vector<reference::RefTensor> wanted;
   InputKind kind = InputKind::random;
   double serial_error = 0;        // hard cases: error of a plain serial f32 implementation, norm
+  std::vector<std::vector<double>> serial_rows;  // and its largest error in each row of each floating output
 };
 Result<std::vector<Case>> make_cases(const ir::Graph& body, uint64_t seed);
 

@@ -60,6 +60,16 @@ TEST(Compare, longer_sums_may_differ_by_the_root_of_their_length) {
   EXPECT_TRUE(against(found, wanted, {.rule = Rule::norm_element, .terms = 16 * 1024}).agrees);
 }
 
+TEST(Compare, an_element_may_differ_by_what_a_serial_loop_loses_in_its_row_and_no_other) {
+  const auto wanted = tensor(DType::f32, {2, 2}, {1e-6, 1e-6, 1, 1});
+  Bounds bounds;
+  bounds.row_allowance = {4e-8, 0};
+  const auto first = tensor(DType::f32, {2, 2}, {1e-6 + 3e-8, 1e-6, 1, 1}), second = tensor(DType::f32, {2, 2}, {1e-6, 1e-6, 1, 1 + 2e-5});
+  EXPECT_FALSE(against(first, wanted).agrees);
+  EXPECT_TRUE(against(first, wanted, bounds).agrees);
+  EXPECT_FALSE(against(second, wanted, bounds).agrees);
+}
+
 TEST(Compare, bf16_is_judged_against_the_rounded_reference) {
   reference::RefTensor wanted{DType::bf16, {1, 64}, {}, {}};
   for (int i = 0; i < 64; ++i) wanted.reals.push_back(1.0 + i / 1000.0);  // rounding alone costs up to 2^-9 each
@@ -108,6 +118,9 @@ TEST(Cases, hard_inputs_come_with_the_error_of_a_plain_serial_sum) {
   EXPECT_EQ((*cases)[1].kind, InputKind::hard);
   EXPECT_GT((*cases)[1].serial_error, 1e-8);
   EXPECT_LT((*cases)[1].serial_error, 1e-2);
+  ASSERT_EQ((*cases)[1].serial_rows.size(), 1u);
+  EXPECT_EQ((*cases)[1].serial_rows[0].size(), 1u);
+  EXPECT_GT((*cases)[1].serial_rows[0][0], 0);
 }
 
 // A device whose kernels are functions of this test: faults are planted and must be found.

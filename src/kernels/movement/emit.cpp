@@ -78,7 +78,7 @@ Result<backend::KernelPlan> emit_scatter(const Problem& problem, const Params& p
 
 }  // namespace
 
-std::string Family::key(const Problem& problem) { return "movement\n" + problem.scatter_text + problem.program.text(); }
+std::string Family::key(const Problem& problem) { return "movement " + problem.name + "\n" + problem.scatter_text + problem.program.text(); }
 
 Space<Params> Family::space(const Problem& problem, const backend::Caps& caps) {
   const double milliseconds = problem.work.bytes() / (caps.copy_gbps * 1e6);

@@ -2,7 +2,7 @@
 
 namespace rtx::kernels::pointwise {
 
-std::string Family::key(const Problem& problem) { return "pointwise\n" + problem.program.text(); }
+std::string Family::key(const Problem& problem) { return "pointwise " + problem.name + "\n" + problem.program.text(); }
 
 Space<Params> Family::space(const Problem& problem, const backend::Caps& caps) {
   const double milliseconds = problem.work.bytes() / (caps.copy_gbps * 1e6);

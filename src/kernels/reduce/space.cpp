@@ -7,7 +7,7 @@ namespace rtx::kernels::reduce {
 static_assert(KernelFamily<Family>);
 
 std::string Family::key(const Problem& p) {
-  std::string out = "reduce " + std::string(ir::name(p.op)) + " " + std::string(ir::name(p.dtype)) + (p.columns ? " columns" : " rows");
+  std::string out = "reduce " + p.name + " " + std::string(ir::name(p.op)) + " " + std::string(ir::name(p.dtype)) + (p.columns ? " columns" : " rows");
   for (const int v : p.kept) out += " kept v" + std::to_string(v) + "<" + std::to_string(p.extent(v));
   for (const int v : p.reduced) out += " reduced v" + std::to_string(v) + "<" + std::to_string(p.extent(v));
   return out + "\n" + p.prologue.text() + "x = t" + std::to_string(p.x) + "\n" + p.epilogue.text();
