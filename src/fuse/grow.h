@@ -36,6 +36,7 @@ class Growth {
   ir::NodeId next_for_surplus(const std::vector<ir::NodeId>& nodes, const std::vector<ir::ValueId>& outputs,
                               std::string* reason) const;
   bool epilogue_to_come(ir::NodeId node, int depth) const;
+  bool needs_stored_value(const std::vector<ir::NodeId>& nodes) const;
   bool repeats_costly_work(const std::vector<ir::NodeId>& nodes, ir::NodeId added) const;
   void drop_outer_reshapes();
 

@@ -247,5 +247,16 @@ TEST(Partition, a_states_reader_runs_before_its_writer) {
   EXPECT_EQ(show(graph, *found), "pointwise: a | pointwise: new");
 }
 
+TEST(Partition, a_cast_to_an_integer_reads_its_operand_as_stored) {
+  EXPECT_EQ(regions("x: f32[4,4]; w: f32[4,4]; y = matmul(x, w); z = cast(y): i64; return z"), "matmul: y | pointwise: z");
+  EXPECT_EQ(regions("x: f32[4]; y = add(x, x); z = cast(y): i32; return z"), "pointwise: y | pointwise: z");
+  EXPECT_EQ(regions("x: f32[4]; y = relu(x); z = cast(y): i32; return z"), "pointwise: y z");
+}
+
+TEST(Partition, a_cast_that_widens_does_not_undo_the_rounding_of_one_that_narrows) {
+  EXPECT_EQ(regions("x: f32[4,4]; w: f32[4,4]; y = matmul(x, w); h = cast(y): f16; z = cast(h): f32; return z"), "matmul: y h | pointwise: z");
+  EXPECT_EQ(regions("x: f16[4]; y = cast(x): f32; z = exp(y); h = cast(z): f16; return h"), "pointwise: y z h");
+}
+
 }  // namespace
 }  // namespace rtx::fuse

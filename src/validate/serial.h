@@ -10,7 +10,7 @@ namespace rtx::validate {
 
 struct SerialError {
   double norm = 0;                        // ||serial - wanted|| / ||wanted||, largest of the outputs
-  std::vector<std::vector<double>> rows;  // largest |serial - wanted| in each row of each output; empty for outputs not floating
+  std::vector<std::vector<double>> rows;  // largest |serial - wanted| in each row of each output, at least typical of all rows; empty for outputs not floating
 };
 // Nothing where the graph has no floating output or cannot be run serially.
 SerialError serial_error(const ir::Graph& graph, const std::vector<ir::HostTensor>& inputs, const std::vector<reference::RefTensor>& wanted);

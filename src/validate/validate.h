@@ -23,7 +23,7 @@ struct Bounds {
   int64_t terms = 1;
   double scale = 1.0;         // multiplies the norm tolerance (attention, recorded data)
   double element_ulps = 4.0;
-  std::vector<double> row_allowance;  // added to the bound of each element of a row (hard inputs); empty: nothing is
+  std::vector<double> row_allowance = {};  // added to the bound of each element of a row (hard inputs); empty: nothing is
 };
 
 struct Mismatch {
