@@ -53,16 +53,22 @@ template <int depth> DEVICE void scores_of_tile(const f32* q, const f32* keys_t,
     product_tile<row_tile, widest, false>(q, depth, keys_t + j, key_block, scores + j, key_block, depth);
 }
 
-// For so few query rows that transposing the keys would cost more than it saves: one key after the other.
-template <int depth, class S> DEVICE void scores_by_key(const f32* q, const S* keys, i64 stride, i64 count, f32* scores) {
+// For so few query rows that transposing the keys would cost more than it saves: one key after the other, read once for all rows.
+template <int rows, int depth, class S> DEVICE void scores_by_key(const f32* q, const S* keys, i64 stride, i64 count, f32* scores) {
   for (i64 j = 0; j < count; ++j) {
     const S* key = keys + j * stride;
-    V sum = {};
+    V sum[rows] = {};
+    f32 rest[rows] = {};
     int d = 0;
-    for (; d + VEC <= depth; d += VEC) sum = math::fma(load<V>(q + d), load<V>(key + d), sum);
-    f32 rest = 0;
-    for (; d < depth; ++d) rest = math::fma(q[d], load<f32>(key + d), rest);
-    scores[j] = math::reduce_sum(sum) + rest;
+    for (; d + VEC <= depth; d += VEC) {
+      const V part = load<V>(key + d);
+      for (int r = 0; r < rows; ++r) sum[r] = math::fma(load<V>(q + r * depth + d), part, sum[r]);
+    }
+    for (; d < depth; ++d) {
+      const f32 part = load<f32>(key + d);
+      for (int r = 0; r < rows; ++r) rest[r] = math::fma(q[r * depth + d], part, rest[r]);
+    }
+    for (int r = 0; r < rows; ++r) scores[r * key_block + j] = math::reduce_sum(sum[r]) + rest[r];
   }
 }
 

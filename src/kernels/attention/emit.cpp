@@ -179,39 +179,40 @@ class Emitter {
   }
 
   // Scores of row `r` of the group, at `score`, become weights.
-  void weigh(const std::string& r) {
-    if (p_.softcap > 0) line("attention::soft_cap(score, count, {});", codegen::literal_text(ir::DType::f32, p_.softcap, 0));
+  void weigh(const std::string& r, const std::string& count) {
+    if (p_.softcap > 0) line("attention::soft_cap(score, {}, {});", count, codegen::literal_text(ir::DType::f32, p_.softcap, 0));
     if (p_.masked >= 0) {
       head_and_query(r);
-      row(p_.mask, names_mask_, kKey, "block", "count", [&](codegen::Source& s, int, const std::string& i, const auto& value) {
+      row(p_.mask, names_mask_, kKey, "block", count, [&](codegen::Source& s, int, const std::string& i, const auto& value) {
         s.line(fmt::format("store(score + {}, {});", i, value(p_.masked)));
       });
     }
-    line("attention::hide(score, seen[{0}].low - block, seen[{0}].high - block, count);", r);
-    line("attention::rescale<{}>(sums + ({}) * {}, attention::weights(score, count, running[{}]));", s_.width, r, s_.width, r);
+    line("attention::hide(score, seen[{0}].low - block, seen[{0}].high - block, {1});", r, count);
+    line("attention::rescale<{}>(sums + {} * {}, attention::weights(score, {}, running[{}]));", s_.width, r, s_.width, count, r);
   }
 
   void tiles() {
     source_.open(fmt::format("for (i64 tile = 0; tile < rows; tile += {})", kRowTile));
     line("const attention::Range of_tile = attention::range_of_tile(seen + tile, rows - tile);");
     line("if (of_tile.low >= block + count || of_tile.high <= block) continue;");
-    line("attention::scores_of_tile<{}>(q + tile * {}, keys_t, count, scores);", p_.depth, s_.depth);
+    // Keys behind the last one that the tile sees would add zeros.
+    line("const i64 used = of_tile.high - block < count ? of_tile.high - block : count;");
+    line("attention::scores_of_tile<{}>(q + tile * {}, keys_t, used, scores);", p_.depth, s_.depth);
     source_.open(fmt::format("for (i64 t = 0; t < {0} && tile + t < rows; ++t)", kRowTile));
     line("f32* const score = scores + t * {};", kKeyBlock);
     line("const i64 r = tile + t;");
-    weigh("r");
+    weigh("r", "used");
     source_.close();
-    line("const i64 used = of_tile.high - block < count ? of_tile.high - block : count;");
     product(kRowTile, "sums + tile * " + std::to_string(s_.width), "used");
     source_.close();
   }
 
   void few_rows() {
     const int64_t stride = p_.k.in_place ? p_.k.row_stride : p_.depth;
+    line("attention::scores_by_key<{}, {}>(q, key_rows, {}, count, scores);", s_.rows, p_.depth, stride);
     source_.open(fmt::format("for (i64 r = 0; r < {}; ++r)", s_.rows));
     line("f32* const score = scores + r * {};", kKeyBlock);
-    line("attention::scores_by_key<{}>(q + r * {}, key_rows, {}, count, score);", p_.depth, s_.depth, stride);
-    weigh("r");
+    weigh("r", "count");
     source_.close();
     product(s_.rows, "sums", "count");
   }
