@@ -1,7 +1,8 @@
 // rtx inspect, rtx check: what is in a bundle, and whether it would run here.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "backend/cpu/identify.h"
+#include "backend/all_device.h"
 #include "base/text.h"
 #include "bundle/bundle.h"
 #include "ir/dim.h"
@@ -23,8 +24,12 @@ json verdict_json(const bundle::Verdict& verdict) {
 }
 
 Result<int> check(const bundle::Opened& opened, const Common& common, Console& console) {
-  // What this machine is, without creating a device context.
-  const auto verdict = bundle::judge(opened.plan.identity, backend::cpu::identify(common.threads));
+  // What this machine is, without creating a device context; for a target that is not here, its CPU.
+  const auto& sides = backend::all_devices();
+  const auto same = [&](const backend::DeviceSide& side) { return side.target == opened.plan.identity.target; };
+  const auto side = std::find_if(sides.begin(), sides.end(), same);
+  RTX_TRY(const backend::Caps here, (side == sides.end() ? sides.front() : *side).identify(common.threads));
+  const auto verdict = bundle::judge(opened.plan.identity, here);
   const bool runs = verdict.kind == bundle::VerdictKind::exact || verdict.kind == bundle::VerdictKind::compatible;
   std::vector<std::vector<std::string>> rows;
   for (const auto& field : verdict.fields) rows.push_back({field.field, field.found, field.wanted, field.matches ? "same" : "differs"});

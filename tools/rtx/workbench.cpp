@@ -5,11 +5,10 @@
 
 #include <algorithm>
 
-#include "backend/cpu/compile.h"
-#include "backend/cpu/device.h"
-#include "backend/cpu/dialect.h"
-#include "backend/cpu/identify.h"
+#include "backend/all_compile.h"
+#include "backend/all_device.h"
 #include "backend/cpu/compile_vendor_gemm.h"
+#include "backend/cpu/identify.h"
 #include "base/files.h"
 #include "rtx/environment.h"
 
@@ -17,21 +16,37 @@ namespace rtx::tools {
 
 namespace {
 
-std::unique_ptr<backend::Compiler> make_cpu_compiler() {
-  backend::cpu::CompilerOptions options;
-  options.program = environment("RTX_CXX").value_or("");
-  options.path = environment("PATH").value_or("/usr/local/bin:/usr/bin:/bin");
-  options.temporary = temporary_directory();
-  if (const std::string directory = cache_directory(); !directory.empty() && directory_exists(directory)) options.memory_file = directory + "/toolchains.txt";
-  return backend::cpu::make_compiler(std::move(options));
+std::unique_ptr<backend::Compiler> make_compiler(const backend::CompileSide& side) {
+  backend::CompileSettings settings;
+  settings.program = environment("RTX_CXX").value_or("");
+  settings.path = environment("PATH").value_or("/usr/local/bin:/usr/bin:/bin");
+  settings.temporary = temporary_directory();
+  if (const std::string directory = cache_directory(); !directory.empty() && directory_exists(directory)) settings.memory_file = directory + "/toolchains.txt";
+  return side.compiler(settings);
 }
 
-Target describe_cpu() {
+template <class Side>
+const Side* side_of(const std::vector<Side>& sides, const std::string& target) {
+  const auto found = std::find_if(sides.begin(), sides.end(), [&](const Side& side) { return side.target == target; });
+  return found == sides.end() ? nullptr : &*found;
+}
+
+// A target whose device is here is available without a compiler: bundles run. What compiling would need is said beside it.
+Target describe(const std::string& name) {
   Target target;
-  target.name = "cpu";
-  target.caps = backend::cpu::identify();
-  auto compiler = make_cpu_compiler()->toolchain(target.caps.arch);
-  target.available = true;  // bundles run without a compiler
+  target.name = name;
+  const auto* device = side_of(backend::all_devices(), name);
+  const auto* compile = side_of(backend::all_compilers(), name);
+  if (!device || !compile) {
+    target.why = "this build has no " + name + " backend";
+    target.fix = "use --target cpu";
+    return target;
+  }
+  auto caps = device->identify(0);
+  if (!caps.ok()) return target.why = caps.error().why, target.fix = caps.error().fix, target;
+  target.available = true;
+  target.caps = *std::move(caps);
+  auto compiler = make_compiler(*compile)->toolchain(target.caps.arch);
   if (compiler.ok()) target.compiler = *compiler;
   else target.why = compiler.error().why, target.fix = compiler.error().fix;
   return target;
@@ -40,14 +55,8 @@ Target describe_cpu() {
 }  // namespace
 
 std::vector<Target> list_targets() {
-  std::vector<Target> out = {describe_cpu()};
-  for (const char* name : {"cuda", "hip", "metal"}) {
-    Target target;
-    target.name = name;
-    target.why = "this build has no " + std::string(name) + " backend";
-    target.fix = "use --target cpu";
-    out.push_back(std::move(target));
-  }
+  std::vector<Target> out;
+  for (const char* name : {"cpu", "cuda", "hip", "metal"}) out.push_back(describe(name));
   return out;
 }
 
@@ -62,9 +71,10 @@ Result<Target> require_target(const std::string& name) {
 
 Result<std::shared_ptr<backend::Device>> make_device(const std::string& target, int threads, const std::string& arch) {
   RTX_TRY(const Target found, require_target(target));
-  if (!arch.empty() && !backend::cpu::runs_on(arch, found.caps))
+  const auto* side = side_of(backend::all_devices(), target);
+  if (!arch.empty() && !side->runs_on(arch, found.caps))
     return user_error("arch " + arch + " cannot run here", "this machine is " + found.caps.arch, "leave --arch out");
-  return backend::cpu::make_device(threads, arch);
+  return side->device(threads, arch);
 }
 
 std::unique_ptr<cache::Cache> open_cache(Console& console) {
@@ -87,8 +97,9 @@ Result<std::unique_ptr<Workbench>> Workbench::open(const WorkbenchOptions& optio
   RTX_TRY(bench->device_, make_device(options.target, options.threads, options.arch));
   const auto& caps = bench->device_->caps();
   bench->cache_ = open_cache(console);
-  bench->compiler_ = make_cpu_compiler();
-  bench->dialect_ = backend::cpu::make_dialect(caps);
+  const auto* compile = side_of(backend::all_compilers(), options.target);
+  bench->compiler_ = make_compiler(*compile);
+  bench->dialect_ = compile->dialect(caps);
   const int jobs = options.jobs > 0 ? options.jobs : std::max(1, backend::cpu::usable_cores());
   if (options.workers) {
     std::vector<std::string> command = {own_program(), "worker", "--target", options.target, "--threads", std::to_string(caps.cores)};

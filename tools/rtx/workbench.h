@@ -1,6 +1,6 @@
 #pragma once
-// Workbench: the tools of one target (compiler, device, dialect, cache, workers), made once a command. The only file that knows
-// which backends there are, together with the list in backends.cpp.
+// Workbench: the tools of one target (compiler, device, dialect, cache, workers), made once a command. Which backends there
+// are stands in backend/all_compile.cpp and backend/all_device.cpp.
 #include <memory>
 #include <optional>
 #include <string>
