@@ -2,7 +2,8 @@
 // Layer and RMS normalisation: what one row needs between the loop that fills the row buffer (the prologue) and the loop that
 // stores results (the epilogue). The row stays in the L1 cache, so passes over it are cheap beside reading it from memory.
 //
-//   mean     of the row, summed in f64: a constant row centres to exactly 0
+//   mean     of the row, summed as differences from its first element: a constant row centres to exactly 0, and a large mean
+//            costs no digits
 //   centre   row[i] <- row[i] - mean, and the squares of that: variance never comes from E[x^2] - E[x]^2
 //   spread   1 / sqrt(squares / count + epsilon); squares that left the range of f32 are summed again in f64
 //
@@ -12,15 +13,15 @@ namespace norm {
 using V = vec<f32, VEC>;
 
 DEVICE f64 mean(const f32* row, i64 count) {
-  constexpr int width = VEC / 2;  // one register of f64
-  using W = vec<f64, width>;
-  W chain[4] = {};
+  const f32 origin = row[0];
+  V chain[4] = {};
   i64 i = 0;
-  for (; i + 4 * width <= count; i += 4 * width)
-    for (int c = 0; c < 4; ++c) chain[c] += load<W>(row + i + c * width);
-  f64 rest = 0;
-  for (; i < count; ++i) rest += f64(row[i]);
-  return (math::reduce_sum(W((chain[0] + chain[1]) + (chain[2] + chain[3]))) + rest) / f64(count);
+  for (; i + 4 * VEC <= count; i += 4 * VEC)
+    for (int c = 0; c < 4; ++c) chain[c] += load<V>(row + i + c * VEC) - origin;
+  f32 rest = 0;
+  for (; i < count; ++i) rest += row[i] - origin;
+  const f32 sum = math::reduce_sum(V((chain[0] + chain[1]) + (chain[2] + chain[3]))) + rest;
+  return f64(origin) + f64(sum) / f64(count);
 }
 
 // Sum of the squares of f(i, V or f32); f also stores what it squared.
