@@ -442,6 +442,21 @@ template <class V> DEVICE V exp(V x) {
     return detail::scale(V(parts.r_minus + 1.f), parts.n);
   }
 }
+// e^x for x <= 0 (softmax, sigmoid): one clamp and one power of two, which carries 2^64 so that it stays normal.
+template <class V> DEVICE V exp_negative(V x) {
+  if constexpr (is_f64<V>) {
+    return exp(x);
+  } else {
+    using U = with_lane<V, u32>;
+    x = select(x < -104.f, splat<V>(-104.f), x);
+    V shifted = fma(x, splat<V>(1.44269504088896341f), splat<V>(detail::shifter));
+    V n = shifted - detail::shifter;
+    V r = fma(n, splat<V>(-0x1.62e43p-1f), x);
+    r = fma(n, splat<V>(0x1.05c61p-29f), r);
+    V power = from_bits<V>((from_bits<U>(shifted) << 23) + (191u << 23));
+    return fma(power, detail::exp_tail(r), power) * 0x1p-64f;
+  }
+}
 template <class V> DEVICE V exp2(V x) {
   if constexpr (is_f64<V>) {
     return each(x, [](f64 a) { return __builtin_exp2(a); });
@@ -532,13 +547,8 @@ template <class V> DEVICE V erf(V x) {
   }
 }
 template <class V> DEVICE V sigmoid(V x) {
-  if constexpr (is_f64<V>) {
-    V e = exp(V(V{} - abs(x)));
-    return select(x < 0, e, splat<V>(1)) / (1 + e);
-  } else {
-    V e = exp(V(V{} - abs(x)));
-    return select(x < 0, e, splat<V>(1.f)) / (1.f + e);
-  }
+  V e = exp_negative(V(V{} - abs(x)));
+  return select(x < 0, e, splat<V>(1)) / (1 + e);
 }
 template <class V> DEVICE V silu(V x) { return x * sigmoid(x); }
 // x Phi(x). Phi(-a) = e^(-a^2 / 2) g(a) does not cancel in the lower tail; g / t is a polynomial of t = 1 / (1 + 0.34 a), minimax over

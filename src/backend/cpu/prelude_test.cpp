@@ -74,6 +74,8 @@ std::vector<f32> around_zero(f32 limit, int count) {
 TEST(Prelude, exponentials_and_logarithms_stay_within_two_ulp_everywhere) {
   EXPECT_LE(worst([](auto x) { return math::exp(x); }, [](f64 x) { return std::exp(x); }, all()), 2);
   EXPECT_LE(worst([](auto x) { return math::exp(x); }, [](f64 x) { return std::exp(x); }, around_zero(104, 400000)), 2);
+  EXPECT_LE(worst([](auto x) { return math::exp_negative(-math::abs(x)); }, [](f64 x) { return std::exp(-std::abs(x)); }, all()), 2);
+  EXPECT_LE(worst([](auto x) { return math::exp_negative(-math::abs(x)); }, [](f64 x) { return std::exp(-std::abs(x)); }, around_zero(106, 400000)), 2);
   EXPECT_LE(worst([](auto x) { return math::exp2(x); }, [](f64 x) { return std::exp2(x); }, around_zero(152, 400000)), 2);
   EXPECT_LE(worst([](auto x) { return math::expm1(x); }, [](f64 x) { return std::expm1(x); }, all()), 2);
   EXPECT_LE(worst([](auto x) { return math::expm1(x); }, [](f64 x) { return std::expm1(x); }, around_zero(90, 400000)), 2);

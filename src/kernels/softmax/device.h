@@ -28,13 +28,13 @@ template <bool keep> DEVICE f32 exponentials(f32* row, i64 count, f32 shift) {
   i64 i = 0;
   for (; i + 4 * VEC <= count; i += 4 * VEC)
     for (int c = 0; c < 4; ++c) {
-      V e = math::exp(V(load<V>(row + i + c * VEC) - shift));
+      V e = math::exp_negative(V(load<V>(row + i + c * VEC) - shift));
       if constexpr (keep) store(row + i + c * VEC, e);
       chain[c] += e;
     }
   f32 rest = 0;
   for (; i < count; ++i) {
-    f32 e = math::exp(row[i] - shift);
+    f32 e = math::exp_negative(row[i] - shift);
     if constexpr (keep) row[i] = e;
     rest += e;
   }
@@ -50,7 +50,7 @@ DEVICE V greatest_of_columns(const f32* tile, i64 count, i64 width) {
 template <bool keep> DEVICE V exponentials_of_columns(f32* tile, i64 count, i64 width, V shift) {
   // Two sums, so that the addition's latency is not the bound.
   auto step = [&](i64 j) {
-    V e = math::exp(V(load<V>(tile + j * width) - shift));
+    V e = math::exp_negative(V(load<V>(tile + j * width) - shift));
     if constexpr (keep) store(tile + j * width, e);
     return e;
   };
