@@ -40,8 +40,11 @@ def node(op, inputs, outputs, **attributes):
 
 
 def tensor(name, dims, values, dtype="f32"):
-    return text(5, b"".join(number(1, d) for d in dims) + number(2, DTYPES[dtype]) + text(8, name)
-                + text(9, struct.pack(f"<{len(values)}{FORMATS[dtype]}", *values)))
+    return raw_tensor(name, dims, struct.pack(f"<{len(values)}{FORMATS[dtype]}", *values), dtype)
+
+
+def raw_tensor(name, dims, raw, dtype="f32"):
+    return text(5, b"".join(number(1, d) for d in dims) + number(2, DTYPES[dtype]) + text(8, name) + text(9, raw))
 
 
 def _value(field, name, dims, dtype):
