@@ -142,8 +142,18 @@ def main():
     shapes = [word for name in inputs for word in ("--shape", f"{name}=1x{LENGTH}")]
     facts = call("compile", model, *shapes, "--budget", options.budget, "--budget-per-op", options.budget / 2, "--baseline", "-o", bundle, "--json")
 
-    print("\n== verify against the reference interpreter, in double", flush=True)
-    verdict = call("verify", model, *shapes, "--random", 1, "--json", expect=(0, 1))
+    print("\n== verify on a sentence against the reference interpreter, in double", flush=True)
+    vocabulary = wordpiece.load_vocabulary(vocabulary_file.read_text(encoding="utf-8")) if vocabulary_file else None
+
+    def sentence_inputs(sentence):
+        ids, real = wordpiece.encode(sentence, vocabulary, LENGTH)
+        values = {"input_ids": ids, "attention_mask": [1] * real + [0] * (LENGTH - real), "token_type_ids": [0] * LENGTH}
+        for name in inputs:
+            write_npy(work / f"{name}.npy", values[name])
+        return [word for name in inputs for word in ("--input", f"{name}={work / name}.npy")], real
+
+    given = sentence_inputs(SENTENCES[0])[0] if vocabulary else ["--random", 1]
+    verdict = call("verify", model, *shapes, *given, "--json", expect=(0, 1))
     for output in verdict["outputs"]:
         words = f"  {output['output']}: {'agrees' if output['agrees'] else 'WRONG'}"
         if output["node_by_node_error"] is not None:  # a floating output
@@ -154,16 +164,10 @@ def main():
 
     print("\n== run the signed bundle")
     load = None
-    if vocabulary_file:
-        vocabulary = wordpiece.load_vocabulary(vocabulary_file.read_text(encoding="utf-8"))
+    if vocabulary:
         vectors = []
         for n, sentence in enumerate(SENTENCES):
-            ids, real = wordpiece.encode(sentence, vocabulary, LENGTH)
-            values = {"input_ids": ids, "attention_mask": [1] * real + [0] * (LENGTH - real), "token_type_ids": [0] * LENGTH}
-            arguments = []
-            for name in inputs:
-                write_npy(work / f"{name}.npy", values[name])
-                arguments += ["--input", f"{name}={work / name}.npy"]
+            arguments, real = sentence_inputs(sentence)
             out = work / f"sentence_{n}"
             ran = call("run", bundle, *arguments, "--output-dir", out, "--json")
             load = ran["aot_load_ms"]

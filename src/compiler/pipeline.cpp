@@ -103,6 +103,7 @@ Result<Compiled> compile(const ir::Graph& graph, const Toolbox& toolbox, const O
       Choice choice;
       choice.tuning = "vendor library";
       choice.plan = *item.vendor;
+      choice.numerics_class = choice.plan.numerics_class;
       RTX_TRY(choice.binary, tools.compiler->compile({choice.plan.name, choice.plan.text, caps.arch, options.save_temps}));
       item.choice = std::move(choice);
       continue;

@@ -128,9 +128,22 @@ std::map<int, std::string> Arguments::bind(codegen::Source& source, const codege
 }
 
 double bytes_read(const ir::Graph& body) {
+  const auto readers = body.readers();
   double bytes = 0;
-  for (const ValueId id : body.inputs)
-    bytes += static_cast<double>(ir::element_count(body.extents(id)) * ir::bytes_of(body.value(id).dtype));
+  for (const ValueId id : body.inputs) {
+    int64_t elements = ir::element_count(body.extents(id));
+    // A table that is only gathered from is read where its indices point: as many elements as come out.
+    int64_t gathered = 0;
+    bool only_gathered = true;
+    for (const auto reader : readers[static_cast<size_t>(id)]) {
+      const auto& node = body.node(reader);
+      const bool data = (node.op == ir::Op::gather || node.op == ir::Op::gather_nd) && node.inputs[0] == id && node.inputs[1] != id;
+      only_gathered = only_gathered && data;
+      if (data) gathered += ir::element_count(body.extents(node.outputs[0]));
+    }
+    if (only_gathered && !readers[static_cast<size_t>(id)].empty()) elements = std::min(elements, gathered);
+    bytes += static_cast<double>(elements * ir::bytes_of(body.value(id).dtype));
+  }
   return bytes;
 }
 

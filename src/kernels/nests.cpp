@@ -7,6 +7,7 @@
 #include <map>
 
 #include "codegen/lower.h"
+#include "kernels/anchored.h"
 #include "kernels/nest_tiles.h"
 
 namespace rtx::kernels {
@@ -157,15 +158,7 @@ Space<NestParams> nest_space(const NestProgram& program, const backend::Caps& ca
       .prefer(best);
 }
 
-Work work_of(const ir::Graph& body, double flops) {
-  Work out;
-  out.flops = flops;
-  for (const ir::ValueId v : body.outputs)
-    out.bytes_written += static_cast<double>(ir::element_count(body.extents(v)) * ir::bytes_of(body.value(v).dtype));
-  for (const ir::ValueId v : body.inputs)
-    out.bytes_read += static_cast<double>(ir::element_count(body.extents(v)) * ir::bytes_of(body.value(v).dtype));
-  return out;
-}
+Work work_of(const ir::Graph& body, double flops) { return {flops, bytes_read(body), bytes_written(body)}; }
 
 std::string plan_name(std::string_view family, const ir::Graph& body) {
   std::string out(family);

@@ -114,6 +114,7 @@ int run_command_line(int argc, char** argv) {
   v->add_option("MODEL", verify.model, "ONNX file")->required();
   v->add_option("--data", verify.data, "folder with test_data_set_<k>/input_<i>.pb and output_<i>.pb");
   v->add_option("--random", verify.random, "random inputs from this seed, against the reference");
+  v->add_option("--input", verify.inputs, "given inputs (NAME=FILE, repeat for more; others are random), against the reference")->allow_extra_args(false)->excludes("--data");
   v->add_option("--target", verify.target, "cpu, cuda, hip or metal")->capture_default_str();
   v->add_option("--noise", verify.noise, "relative noise of recorded data; twice this is always allowed")->check(CLI::NonNegativeNumber);
   v->add_flag("--all-tensors", verify.all_tensors, "name the first tensor that departs from the reference");

@@ -36,6 +36,7 @@ struct RunCommand {
 };
 struct VerifyCommand {
   std::string model, data, target = "cpu";
+  std::vector<std::string> inputs;
   std::optional<uint64_t> random;
   bool all_tensors = false, tune = false, emulate = false;
   double noise = 0;
