@@ -39,6 +39,32 @@ double weight(const Wanted& wanted, const backend::Caps& caps) {
 
 constexpr double kLeastSeconds = 0.01;
 
+// The baseline's library call, compiled once a machine: its text is the problem, no emitter of ours takes part.
+Result<Choice> vendor_choice(const backend::KernelPlan& plan, cache::Key key, const Toolbox& tools, const Options& options) {
+  Choice choice;
+  choice.tuning = "vendor library";
+  choice.plan = plan;
+  choice.numerics_class = plan.numerics_class;
+  key.op = "vendor";
+  key.problem = plan.text;
+  key.synth_sha.clear();
+  if (auto entry = tools.cache ? tools.cache->find(key) : std::nullopt) {
+    choice.binary.bytes = std::move(entry->binary);
+    return choice;
+  }
+  RTX_TRY(choice.binary, tools.compiler->compile({plan.name, plan.text, tools.device->caps().arch, options.save_temps}));
+  if (tools.cache) {
+    cache::Entry entry;
+    entry.record.numerics_class = plan.numerics_class;
+    entry.record.tuning = choice.tuning;
+    entry.source = plan.text;
+    entry.log = choice.binary.log;
+    entry.binary = choice.binary.bytes;
+    tools.cache->store(key, entry);
+  }
+  return choice;
+}
+
 Error stopped() { return error_of(ErrorKind::interrupted, "interrupted", "kernels tuned so far are kept in the cache", "run the command again to go on"); }
 
 }  // namespace
@@ -100,12 +126,7 @@ Result<Compiled> compile(const ir::Graph& graph, const Toolbox& toolbox, const O
   int missing = 0;
   for (auto& item : wanted) {
     if (item.vendor) {
-      Choice choice;
-      choice.tuning = "vendor library";
-      choice.plan = *item.vendor;
-      choice.numerics_class = choice.plan.numerics_class;
-      RTX_TRY(choice.binary, tools.compiler->compile({choice.plan.name, choice.plan.text, caps.arch, options.save_temps}));
-      item.choice = std::move(choice);
+      RTX_TRY(item.choice, vendor_choice(*item.vendor, item.key, tools, options));
       continue;
     }
     item.choice = chooser.remembered(*item.problem, item.key);
