@@ -136,12 +136,19 @@ Status Verifier::against_data(const VerifyCommand& command, const DataSet& data,
 }
 
 Status Verifier::against_reference(const VerifyCommand& command, Verification* out) {
-  RTX_TRY(const auto compiled, compile(command, command.model_options, {}, out));
+  RTX_TRY(const auto named, load_named_tensors(command.inputs));
+  ModelOptions options = command.model_options;
+  std::map<std::string, ir::HostTensor> bound;
+  if (!named.empty()) {
+    RTX_TRY(const auto info, import::inspect(command.model));
+    bind_from_data(info, named, &options, &bound);
+  }
+  RTX_TRY(const auto compiled, compile(command, options, bound, out));
   const uint64_t seed = command.random.value_or(1);
-  RTX_TRY(const auto inputs, plan_inputs(compiled.program->plan(), {}, seed));
+  RTX_TRY(const auto inputs, plan_inputs(compiled.program->plan(), named, seed));
   RTX_TRY(auto session, Session::open(compiled.program, inputs));
   RTX_CHECK(session->run());
-  RTX_CHECK(compare_with_reference(compiled.graph, inputs, session->outputs(), "seed " + std::to_string(seed), &out->outputs));
+  RTX_CHECK(compare_with_reference(compiled.graph, inputs, session->outputs(), named.empty() ? "seed " + std::to_string(seed) : "given inputs", &out->outputs));
   if (command.all_tensors) {
     RTX_TRY(std::string words, first_departure(command, compiled.graph, inputs));
     out->departures.push_back(std::move(words));
