@@ -1,6 +1,7 @@
-// How OpenBLAS is given its best chance: a single matrix goes to the library with all threads; a batch of matrices is spread over
-// the thread pool with the library single-threaded, which beats its own threading on small matrices. Broadcast batch dimensions
-// are strides, never copies.
+// How OpenBLAS is given its best chance: a batch of matrices is spread over the thread pool with the library single-threaded, and so
+// are the rows of a single matrix, which beats the library's own threads (they sleep between calls, and share the cores with the
+// pool that runs the other kernels). A matrix of few rows goes to the library with all threads. Broadcast batch dimensions are
+// strides, never copies.
 #include <sstream>
 
 #include "backend/cpu/compile_vendor_gemm.h"
@@ -55,6 +56,11 @@ std::optional<KernelPlan> vendor_gemm(const ir::Graph& body, int threads) {
   const bool one_matrix = !ta && b_matrices == 1 && batches * m <= INT32_MAX;
   if (one_matrix) m *= batches, batches = 1;
 
+  // Rows of one matrix for each thread; a tile of the library's kernels is at most 16 rows high.
+  constexpr int kLeastRows = 32;
+  const bool by_rows = batches == 1 && !ta && threads > 1 && m >= kLeastRows * threads;
+  const int64_t groups = by_rows ? threads : batches;
+
   const char* type = dtype == ir::DType::f32 ? "float" : "double";
   const char* call = dtype == ir::DType::f32 ? "cblas_sgemm" : "cblas_dgemm";
   std::ostringstream text;
@@ -62,23 +68,28 @@ std::optional<KernelPlan> vendor_gemm(const ir::Graph& body, int threads) {
        << "extern \"C\" void " << call << "(int, int, int, int, int, int, " << type << ", const " << type << "*, int, const " << type << "*, int, " << type
        << ", " << type << "*, int);\n"
        << "extern \"C\" void openblas_set_num_threads(int);\n"
-       << "extern \"C\" void library_threads(void* const*, long, long, void*) { openblas_set_num_threads(" << (batches > 1 ? 1 : threads) << "); }\n"
+       << "extern \"C\" void library_threads(void* const*, long, long, void*) { openblas_set_num_threads(" << (batches > 1 || by_rows ? 1 : threads) << "); }\n"
        << "extern \"C\" void library_matmul(void* const* args, long begin, long end, void*) {\n"
        << "  const " << type << "* a = static_cast<const " << type << "*>(args[0]);\n"
        << "  const " << type << "* b = static_cast<const " << type << "*>(args[1]);\n"
        << "  " << type << "* c = static_cast<" << type << "*>(args[2]);\n"
-       << "  for (long g = begin; g < end; ++g)\n"
-       << "    " << call << "(101, " << (ta ? 112 : 111) << ", " << (tb ? 112 : 111) << ", " << m << ", " << n << ", " << k << ", 1, a + "
+       << "  for (long g = begin; g < end; ++g) {\n";
+  if (by_rows)
+    text << "    const long row = " << m << " * g / " << groups << ", rows = " << m << " * (g + 1) / " << groups << " - row;\n"
+         << "    " << call << "(101, 111, " << (tb ? 112 : 111) << ", rows, " << n << ", " << k << ", 1, a + row * " << k << ", " << k << ", b, " << (tb ? k : n)
+         << ", 0, c + row * " << n << ", " << n << ");\n";
+  else
+    text << "    " << call << "(101, " << (ta ? 112 : 111) << ", " << (tb ? 112 : 111) << ", " << m << ", " << n << ", " << k << ", 1, a + "
        << (batches > 1 ? "(" + batch_offset(a, out) + ")" : "0") << ", " << (ta ? m : k) << ", b + " << (batches > 1 ? "(" + batch_offset(b, out) + ")" : "0")
-       << ", " << (tb ? k : n) << ", 0, c + g * " << m * n << ", " << n << ");\n"
-       << "}\n";
+       << ", " << (tb ? k : n) << ", 0, c + g * " << m * n << ", " << n << ");\n";
+  text << "  }\n}\n";
   KernelPlan plan;
   plan.name = "openblas_matmul_" + std::to_string(batches) + "x" + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k);
   plan.text = text.str();
   plan.numerics_class = "vendor";
   plan.steps.push_back({"library_threads", {1, 1, 1}, {1, 1, 1}, 0, {}});
   plan.steps.push_back({"library_matmul",
-                        {batches, 1, 1},
+                        {groups, 1, 1},
                         {1, 1, 1},
                         0,
                         {{BufferKind::input, position[0]}, {BufferKind::input, position[1]}, {BufferKind::output, 0}}});
