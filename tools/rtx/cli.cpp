@@ -126,6 +126,7 @@ int run_command_line(int argc, char** argv) {
   auto* b = app.add_subcommand("bench", "time a bundle or model: median, interval, GB/s, GFLOP/s");
   b->add_option("FILE", bench.file, "bundle or ONNX file, or `suite` for the kernel suite");
   b->add_option("--target", bench.target, "cpu, cuda, hip or metal")->capture_default_str();
+  b->add_option("--arch", bench.arch, "kernels for an older level of this target (x86-64-v3)");
   b->add_option("--family", bench.family, "with suite: one family only");
   b->add_flag("--layers", bench.layers, "time of every region");
   b->add_flag("--baseline", bench.baseline, "the unfused baseline, interleaved in the same run");

@@ -222,6 +222,7 @@ Result<int> bench_command(const BenchCommand& given, const Common& common, Conso
   }());
   WorkbenchOptions bench_options;
   bench_options.target = command.target;
+  bench_options.arch = command.arch;
   bench_options.threads = common.threads;
   bench_options.jobs = common.jobs;
   RTX_TRY(auto bench, Workbench::open(bench_options, console));

@@ -46,7 +46,7 @@ struct SuiteCommand {
   std::string target = "cpu";
 };
 struct BenchCommand {
-  std::string file, target = "cpu", compare, recheck, report, family;
+  std::string file, target = "cpu", arch, compare, recheck, report, family;
   bool layers = false, baseline = false, peers = false, allow_unsigned = false;
   int warmup = 5, iterations = 50, streams = 1;
   ModelOptions model_options;
