@@ -63,7 +63,7 @@ Result<backend::KernelPlan> Norm::emit(const Problem& p, const Params& params, c
   codegen::print_row(source, p.prologue, prologue);
 
   if (p.centred) {
-    source.line(fmt::format("const f64 mean = norm::mean(row, {});", p.columns));
+    source.line(fmt::format("const f64 mean = norm::{}(row, {});", p.statistics.stores.empty() ? "mean" : "mean_of_result", p.columns));
     source.line(fmt::format("const f32 squares = norm::centre(row, {}, mean);", p.columns));
   } else {
     source.line(fmt::format("const f32 squares = norm::squares(row, {});", p.columns));

@@ -58,6 +58,7 @@ TEST(Norm, a_residual_sum_is_stored_on_the_way) {
 
 TEST(Norm, mean_and_deviation_are_results_too) {
   EXPECT_EQ(testing::check<Norm>({{.text = "x: f32[6,70]; (y, m, v) = layer_norm(x, axis=1, epsilon=1e-5); return y, m, v"},
+                                  {.text = "x: f32[3,4]; (y, m, v) = layer_norm(x, axis=1, epsilon=1e-5); return y, m"},
                                   {.text = "x: f16[2,3,10]; (y, m, v) = layer_norm(x, axis=1, epsilon=1e-3); z = gelu(y, tanh=1); return z, v"}}),
             "");
 }
