@@ -97,6 +97,12 @@ TEST(Prelude, gelu_keeps_its_relative_accuracy_in_the_left_tail) {
   auto exact = [](f64 x) { return x * 0.5 * std::erfc(-x * std::sqrt(0.5)); };
   auto by_tanh = [](f64 x) { return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); };
   EXPECT_LE(worst([](auto x) { return math::gelu_erf(x); }, exact, around_zero(13, 400000)), 6);
+  const f32 inf = INFINITY;
+  EXPECT_EQ(math::gelu_erf(inf), inf);
+  EXPECT_TRUE(std::isnan(math::gelu_erf(-inf)) && std::isnan(math::gelu_erf(f32(NAN))));  // -inf times 0, as the formula has it
+  EXPECT_EQ(math::gelu_erf(3e38f), 3e38f);
+  for (const f32 x : {-0.f, -13.27f, -13.5f, -100.f, -3e38f}) EXPECT_EQ(math::gelu_erf(x), 0.f) << x;
+  EXPECT_EQ(math::gelu_erf(from_bits<f32>(0x80000000u | 71362)), from_bits<f32>(0x80000000u | 35681));
   EXPECT_LE(worst([](auto x) { return math::gelu_tanh(x); }, by_tanh, around_zero(4, 400000)), 24);
 }
 

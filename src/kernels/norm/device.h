@@ -2,71 +2,43 @@
 // Layer and RMS normalisation: what one row needs between the loop that fills the row buffer (the prologue) and the loop that
 // stores results (the epilogue). The row stays in the L1 cache, so passes over it are cheap beside reading it from memory.
 //
-//   mean     of the row, summed as differences from its first element: a constant row centres to exactly 0, and a large mean
-//            costs no digits
-//   mean_of_result  summed in f64, where the mean itself is asked for: a mean of almost 0 beside large elements is then all digits
-//   centre   row[i] <- row[i] - mean, and the squares of that: variance never comes from E[x^2] - E[x]^2
-//   spread   1 / sqrt(squares / count + epsilon); squares that left the range of f32 are summed again in f64
+// A centred row takes one pass. It sums d = row[i] - shift and d^2, where shift is the mean of the first elements: near the mean of
+// most rows, and exactly the value of a constant row, which so centres to exactly 0. Then
+//
+//   mean = shift + rest,  rest = sum(d) / count        variance = (sum(d^2) - sum(d) rest) / count
+//
+// and an element is normalised as (row[i] - shift) * spread - rest * spread. The subtraction in the variance is harmless while shift is
+// within some deviations of the mean; where it is not (or something overflowed) the row is summed again, the mean in f64 first.
 //
 // The order of every sum is fixed: four chains, the rest one by one, whatever the parameters of the kernel.
 namespace norm {
 
 using V = vec<f32, VEC>;
 
-DEVICE f64 mean_of_result(const f32* row, i64 count) {
-  constexpr int width = VEC / 2;  // one register of f64
+// Sum of f(x) over the row in f64; f takes a register of f64 or one.
+template <class F> DEVICE f64 sum_of(const f32* row, i64 count, F f) {
+  constexpr int width = VEC / 2;
   using W = vec<f64, width>;
   W chain[4] = {};
   i64 i = 0;
   for (; i + 4 * width <= count; i += 4 * width)
-    for (int c = 0; c < 4; ++c) chain[c] += load<W>(row + i + c * width);
+    for (int c = 0; c < 4; ++c) chain[c] += f(load<W>(row + i + c * width));
   f64 rest = 0;
-  for (; i < count; ++i) rest += f64(row[i]);
-  return (math::reduce_sum(W((chain[0] + chain[1]) + (chain[2] + chain[3]))) + rest) / f64(count);
+  for (; i < count; ++i) rest += f(f64(row[i]));
+  return math::reduce_sum(W((chain[0] + chain[1]) + (chain[2] + chain[3]))) + rest;
 }
 
-DEVICE f64 mean(const f32* row, i64 count) {
-  const f32 origin = row[0];
-  V chain[4] = {};
-  i64 i = 0;
-  for (; i + 4 * VEC <= count; i += 4 * VEC)
-    for (int c = 0; c < 4; ++c) chain[c] += load<V>(row + i + c * VEC) - origin;
-  f32 rest = 0;
-  for (; i < count; ++i) rest += row[i] - origin;
-  const f32 sum = math::reduce_sum(V((chain[0] + chain[1]) + (chain[2] + chain[3]))) + rest;
-  if (!(sum > -1e38f && sum < 1e38f)) return mean_of_result(row, count);  // differences leave the range before the elements do
-  return f64(origin) + f64(sum) / f64(count);
-}
-
-// Sum of the squares of f(i, V or f32); f also stores what it squared.
-template <class F> DEVICE f32 squares_of(i64 count, F f) {
+DEVICE f32 squares(const f32* row, i64 count) {
   V chain[4] = {};
   i64 i = 0;
   for (; i + 4 * VEC <= count; i += 4 * VEC)
     for (int c = 0; c < 4; ++c) {
-      V x = f(i + c * VEC, V{});
+      const V x = load<V>(row + i + c * VEC);
       chain[c] = math::fma(x, x, chain[c]);
     }
   f32 rest = 0;
-  for (; i < count; ++i) {
-    f32 x = f(i, f32{});
-    rest = math::fma(x, x, rest);
-  }
+  for (; i < count; ++i) rest = math::fma(row[i], row[i], rest);
   return math::reduce_sum(V((chain[0] + chain[1]) + (chain[2] + chain[3]))) + rest;
-}
-
-DEVICE f32 squares(const f32* row, i64 count) {
-  return squares_of(count, [&](i64 i, auto lanes) { return load<decltype(lanes)>(row + i); });
-}
-
-// The mean goes in as two f32, so that a large one does not lose what its last bit cannot hold.
-DEVICE f32 centre(f32* row, i64 count, f64 mean) {
-  const f32 high = f32(mean), low = f32(mean - f64(high));
-  return squares_of(count, [&](i64 i, auto lanes) {
-    auto x = load<decltype(lanes)>(row + i) - high - low;
-    store(row + i, x);
-    return x;
-  });
 }
 
 DEVICE f32 spread(f32 squares, const f32* row, i64 count, f64 epsilon) {
@@ -76,6 +48,49 @@ DEVICE f32 spread(f32 squares, const f32* row, i64 count, f64 epsilon) {
     for (i64 i = 0; i < count; ++i) sum += f64(row[i]) * f64(row[i]);
   }
   return f32(1.0 / __builtin_sqrt(sum / f64(count) + epsilon));
+}
+
+struct Centred {
+  f32 shift, rest;  // mean = shift + rest, in two so that a large mean does not lose what its last bit cannot hold
+  f32 spread;
+};
+
+// The mean first, then the squares about it, both in f64. Also where mean or deviation are results themselves: a mean of almost 0
+// beside large elements is then all digits.
+__attribute__((noinline)) static Centred centred_carefully(const f32* row, i64 count, f64 epsilon) {
+  const f64 mean = sum_of(row, count, [](auto x) { return x; }) / f64(count);
+  const f64 squares = sum_of(row, count, [&](auto x) { return (x - mean) * (x - mean); });
+  const f32 shift = f32(mean);
+  return {shift, f32(mean - f64(shift)), f32(1.0 / __builtin_sqrt(squares / f64(count) + epsilon))};
+}
+
+DEVICE Centred centred(const f32* row, i64 count, f64 epsilon) {
+  constexpr i64 step = 4 * VEC;
+  f32 shift = row[0];
+  if (count >= step) {  // a power of two: equal elements add up without rounding
+    const V first = load<V>(row) + load<V>(row + VEC), second = load<V>(row + 2 * VEC) + load<V>(row + 3 * VEC);
+    shift = math::reduce_sum(V(first + second)) * (1.f / f32(step));
+  }
+  V sums[4] = {}, squares[4] = {};
+  i64 i = 0;
+  for (; i + step <= count; i += step)
+    for (int c = 0; c < 4; ++c) {
+      const V d = load<V>(row + i + c * VEC) - shift;
+      sums[c] += d;
+      squares[c] = math::fma(d, d, squares[c]);
+    }
+  f32 last_sum = 0, last_squares = 0;
+  for (; i < count; ++i) {
+    const f32 d = row[i] - shift;
+    last_sum += d;
+    last_squares = math::fma(d, d, last_squares);
+  }
+  const f64 sum = f64(math::reduce_sum(V((sums[0] + sums[1]) + (sums[2] + sums[3]))) + last_sum);
+  const f64 square = f64(math::reduce_sum(V((squares[0] + squares[1]) + (squares[2] + squares[3]))) + last_squares);
+  const f64 rest = sum * (1.0 / f64(count)), scatter = square - sum * rest;
+  const bool sound = scatter * 4 > square && square > 1e-30 && square < 1e38;  // 4: the subtraction may lose two bits
+  if (__builtin_expect(!sound, 0)) return centred_carefully(row, count, epsilon);
+  return {shift, f32(rest), f32(1.0 / __builtin_sqrt(scatter * (1.0 / f64(count)) + epsilon))};
 }
 
 }  // namespace norm

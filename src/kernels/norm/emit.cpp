@@ -62,28 +62,32 @@ Result<backend::KernelPlan> Norm::emit(const Problem& p, const Params& params, c
   };
   codegen::print_row(source, p.prologue, prologue);
 
+  const std::string epsilon = codegen::literal_text(ir::DType::f64, p.epsilon, 0);
   if (p.centred) {
-    source.line(fmt::format("const f64 mean = norm::{}(row, {});", p.statistics.stores.empty() ? "mean" : "mean_of_result", p.columns));
-    source.line(fmt::format("const f32 squares = norm::centre(row, {}, mean);", p.columns));
+    const char* by = p.statistics.stores.empty() ? "centred" : "centred_carefully";
+    source.line(fmt::format("const norm::Centred centred = norm::{}(row, {}, {});", by, p.columns, epsilon));
+    source.line("const f32 shift = centred.shift, spread = centred.spread, offset = -(centred.rest * spread);");
   } else {
     source.line(fmt::format("const f32 squares = norm::squares(row, {});", p.columns));
+    source.line(fmt::format("const f32 spread = norm::spread(squares, row, {}, {});", p.columns, epsilon));
   }
-  source.line(fmt::format("const f32 spread = norm::spread(squares, row, {}, {});", p.columns,
-                          codegen::literal_text(ir::DType::f64, p.epsilon, 0)));
+  const std::string mean = "f32(f64(shift) + f64(centred.rest))";
   if (!p.statistics.stores.empty()) {
     statistics.count = "1";
     statistics.vector_width = 1;
-    statistics.leaf = [](int leaf, int, const std::string&) { return leaf == kMean ? "f32(mean)" : "spread"; };
+    statistics.leaf = [&](int leaf, int, const std::string&) { return leaf == kMean ? mean : std::string("spread"); };
     source.open("");
     codegen::print_row(source, p.statistics, statistics);
     source.close();
   }
   if (!p.epilogue.stores.empty()) {
-    epilogue.leaf = [](int leaf, int width, const std::string& i) -> std::string {
-      if (leaf == kMean) return "f32(mean)";
+    epilogue.leaf = [&](int leaf, int width, const std::string& i) -> std::string {
+      if (leaf == kMean) return mean;
       if (leaf == kSpread) return "spread";
-      if (width == 1) return fmt::format("row[{}] * spread", i);
-      return fmt::format("load<vec<f32, {}>>(row + {}) * spread", width, i);
+      const std::string type = width == 1 ? "f32" : fmt::format("vec<f32, {}>", width);
+      const std::string x = width == 1 ? fmt::format("row[{}]", i) : fmt::format("load<{}>(row + {})", type, i);
+      if (!p.centred) return fmt::format("{} * spread", x);
+      return fmt::format("math::fma({0}({1} - shift), splat<{0}>(spread), splat<{0}>(offset))", type, x);
     };
     epilogue.after = [&](codegen::Source& s, int width, const std::string& i, const auto&) {
       if (width > 1) prefetch_next_row(s, p.prologue, prologue.buffers, i);

@@ -87,6 +87,15 @@ TEST(Norm, a_large_mean_does_not_cost_the_variance) {
             "");
 }
 
+// The first elements, about which a row is summed, are many deviations away from its mean: the sums would cancel.
+TEST(Norm, a_row_that_begins_far_from_its_mean_is_as_accurate) {
+  EXPECT_EQ(testing::check<Norm>({{.text = "x: f32[1,65536]; y = layer_norm(x, axis=1, epsilon=1e-5); return y",
+                                   .fill = [](size_t, int64_t i) { return i < 64 ? 1000.0 : 0.7 * static_cast<double>(i % 2); }},
+                                  {.text = "x: f32[2,40]; y = layer_norm(x, axis=1, epsilon=1e-5); return y",
+                                   .fill = [](size_t, int64_t i) { return i % 40 == 0 ? 1e6 : 0.7 * static_cast<double>(i % 2); }}}),
+            "");
+}
+
 // pains P37, and the exactness the design asks for. The bodies compare by themselves, so the answers are exact: round(4096 y) is
 // 4096 only where y is 1 in f16.
 TEST(Norm, constant_rows_give_exactly_one_and_exactly_zero) {
@@ -102,7 +111,8 @@ TEST(Norm, constant_rows_give_exactly_one_and_exactly_zero) {
 
 TEST(Norm, squares_beyond_the_range_of_f32_are_right) {
   EXPECT_EQ(testing::check<Norm>({{.text = "x: f32[2,50]; y = rms_norm(x, axis=1, epsilon=1e-5); return y", .low = -1e30, .high = 1e30},
-                                  {.text = "x: f32[2,50]; y = layer_norm(x, axis=1, epsilon=0.0); return y", .low = -1e-25, .high = 1e-25}}),
+                                  {.text = "x: f32[2,50]; y = layer_norm(x, axis=1, epsilon=0.0); return y", .low = -1e-25, .high = 1e-25},
+                                  {.text = "x: f32[2,100]; y = layer_norm(x, axis=1, epsilon=0.0); return y", .low = -1e30, .high = 1e30}}),
             "");
 }
 
