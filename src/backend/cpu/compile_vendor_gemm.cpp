@@ -1,7 +1,8 @@
 // How OpenBLAS is given its best chance: a batch of matrices is spread over the thread pool with the library single-threaded, and so
-// are the rows of a single matrix, which beats the library's own threads (they sleep between calls, and share the cores with the
-// pool that runs the other kernels). A matrix of few rows goes to the library with all threads. Broadcast batch dimensions are
-// strides, never copies.
+// are the rows or columns of a single matrix, which beats the library's own threads (they sleep between calls, and share the cores
+// with the pool that runs the other kernels). A matrix too small to cut goes to the library with all threads. Broadcast batch
+// dimensions are strides, never copies.
+#include <algorithm>
 #include <sstream>
 
 #include "backend/cpu/compile_vendor_gemm.h"
@@ -56,10 +57,11 @@ std::optional<KernelPlan> vendor_gemm(const ir::Graph& body, int threads) {
   const bool one_matrix = !ta && b_matrices == 1 && batches * m <= INT32_MAX;
   if (one_matrix) m *= batches, batches = 1;
 
-  // Rows of one matrix for each thread; a tile of the library's kernels is at most 16 rows high.
-  constexpr int kLeastRows = 32;
-  const bool by_rows = batches == 1 && !ta && threads > 1 && m >= kLeastRows * threads;
-  const int64_t groups = by_rows ? threads : batches;
+  // One matrix is cut along its longer side, so that each thread packs the smaller operand whole and a share of the larger one.
+  constexpr int kLeast = 32;  // rows or columns for a thread: a few of the library's tiles
+  const bool cut = batches == 1 && !ta && threads > 1 && std::max(m, n) >= kLeast * threads;
+  const bool by_rows = cut && m > n;
+  const int64_t groups = cut ? threads : batches;
 
   const char* type = dtype == ir::DType::f32 ? "float" : "double";
   const char* call = dtype == ir::DType::f32 ? "cblas_sgemm" : "cblas_dgemm";
@@ -68,7 +70,7 @@ std::optional<KernelPlan> vendor_gemm(const ir::Graph& body, int threads) {
        << "extern \"C\" void " << call << "(int, int, int, int, int, int, " << type << ", const " << type << "*, int, const " << type << "*, int, " << type
        << ", " << type << "*, int);\n"
        << "extern \"C\" void openblas_set_num_threads(int);\n"
-       << "extern \"C\" void library_threads(void* const*, long, long, void*) { openblas_set_num_threads(" << (batches > 1 || by_rows ? 1 : threads) << "); }\n"
+       << "extern \"C\" void library_threads(void* const*, long, long, void*) { openblas_set_num_threads(" << (batches > 1 || cut ? 1 : threads) << "); }\n"
        << "extern \"C\" void library_matmul(void* const* args, long begin, long end, void*) {\n"
        << "  const " << type << "* a = static_cast<const " << type << "*>(args[0]);\n"
        << "  const " << type << "* b = static_cast<const " << type << "*>(args[1]);\n"
@@ -78,6 +80,10 @@ std::optional<KernelPlan> vendor_gemm(const ir::Graph& body, int threads) {
     text << "    const long row = " << m << " * g / " << groups << ", rows = " << m << " * (g + 1) / " << groups << " - row;\n"
          << "    " << call << "(101, 111, " << (tb ? 112 : 111) << ", rows, " << n << ", " << k << ", 1, a + row * " << k << ", " << k << ", b, " << (tb ? k : n)
          << ", 0, c + row * " << n << ", " << n << ");\n";
+  else if (cut)
+    text << "    const long column = " << n << " * g / " << groups << ", columns = " << n << " * (g + 1) / " << groups << " - column;\n"
+         << "    " << call << "(101, 111, " << (tb ? 112 : 111) << ", " << m << ", columns, " << k << ", 1, a, " << k << ", b + column * " << (tb ? k : 1) << ", "
+         << (tb ? k : n) << ", 0, c + column, " << n << ");\n";
   else
     text << "    " << call << "(101, " << (ta ? 112 : 111) << ", " << (tb ? 112 : 111) << ", " << m << ", " << n << ", " << k << ", 1, a + "
        << (batches > 1 ? "(" + batch_offset(a, out) + ")" : "0") << ", " << (ta ? m : k) << ", b + " << (batches > 1 ? "(" + batch_offset(b, out) + ")" : "0")
