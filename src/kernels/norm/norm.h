@@ -6,7 +6,8 @@
 //   y = epilogue(n * scale + bias)    pointwise and movements: an activation, a transposition, a cast
 //
 // A group is some rows; a row is all elements along the normalised (trailing) axes. It is read once into a buffer of the thread,
-// normalised there and stored once. A row that does not fit the buffer is refused: the loop nest takes it.
+// normalised there and stored once. A row that does not fit the buffer is refused: the loop nest takes it. An x that is an f32 input
+// as it lies in memory needs no buffer; its statistics are computed one row ahead.
 #include "codegen/element.h"
 #include "kernels/family.h"
 
