@@ -193,6 +193,7 @@ int run_command_line(int argc, char** argv) {
 
   auto* u = app.add_subcommand("suite", "verifies the cases that tools/onnx_suite names on standard input, one JSON line each");
   u->add_option("--target", suite.target, "target");
+  u->add_flag("--emulate", suite.emulate, "run GPU kernels in the emulator");
   u->group("");
   choose(u, [&](Console& console) { return suite_command(suite, common, console); });
 

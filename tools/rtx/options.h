@@ -44,6 +44,7 @@ struct VerifyCommand {
 };
 struct SuiteCommand {
   std::string target = "cpu";
+  bool emulate = false;
 };
 struct BenchCommand {
   std::string file, target = "cpu", arch, compare, recheck, report, family;
