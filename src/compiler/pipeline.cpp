@@ -11,6 +11,9 @@
 #include "ir/text.h"
 #include "ir/verify.h"
 #include "kernels/family.h"
+#include "measure/measure.h"
+#include "tune/trial.h"
+#include "validate/validate.h"
 
 namespace rtx::compiler {
 
@@ -67,6 +70,16 @@ Result<Choice> vendor_choice(const backend::KernelPlan& plan, cache::Key key, co
 
 Error stopped() { return error_of(ErrorKind::interrupted, "interrupted", "kernels tuned so far are kept in the cache", "run the command again to go on"); }
 
+// Times two ways to compute a body, interleaved.
+Result<bool> is_faster(const Choice& a, const Choice& b, const ir::Graph& body, backend::Device& device, uint64_t seed) {
+  constexpr int kRounds = 25, kWarmUp = 3;
+  const auto inputs = validate::make_inputs(body, seed, validate::InputKind::random);
+  RTX_TRY(const auto first, tune::Trial::prepare(device, a.plan, a.binary, body, inputs));
+  RTX_TRY(const auto second, tune::Trial::prepare(device, b.plan, b.binary, body, inputs));
+  RTX_TRY(const auto samples, measure::interleave({[&] { return first->time_once(); }, [&] { return second->time_once(); }}, kRounds, kWarmUp, seed));
+  return samples[0].median() < samples[1].median();
+}
+
 }  // namespace
 
 Result<Compiled> compile(const ir::Graph& graph, const Toolbox& toolbox, const Options& options) {
@@ -113,9 +126,7 @@ Result<Compiled> compile(const ir::Graph& graph, const Toolbox& toolbox, const O
     RTX_TRY(item.key, chooser.key(*item.problem));
     item.region = r;
     if (options.vendor) item.vendor = options.vendor(regions[r].body);
-    std::string identity = item.key.text();
-    if (item.vendor) identity = "vendor\n" + item.vendor->text;
-    const auto [position, fresh] = by_key.try_emplace(identity, wanted.size());
+    const auto [position, fresh] = by_key.try_emplace(item.key.text(), wanted.size());
     wanted_of[r] = position->second;
     if (fresh) wanted.push_back(std::move(item));
     ++wanted[position->second].uses;
@@ -125,7 +136,7 @@ Result<Compiled> compile(const ir::Graph& graph, const Toolbox& toolbox, const O
   double total_weight = 0;
   int missing = 0;
   for (auto& item : wanted) {
-    if (item.vendor) {
+    if (item.vendor && options.vendor_always) {
       RTX_TRY(item.choice, vendor_choice(*item.vendor, item.key, tools, options));
       continue;
     }
@@ -158,6 +169,13 @@ Result<Compiled> compile(const ir::Graph& graph, const Toolbox& toolbox, const O
     ++done;
   }
   progress("kernels", missing, missing);
+  for (auto& item : wanted) {
+    if (!item.vendor || options.vendor_always) continue;
+    RTX_TRY(Choice library, vendor_choice(*item.vendor, item.key, tools, options));
+    RTX_TRY(const bool wins, is_faster(library, *item.choice, regions[item.region].body, *tools.device, options.seed));
+    if (wins) item.choice = std::move(library);
+    else item.vendor.reset();
+  }
   if (is_stopped()) return stopped();
 
   // The plan.

@@ -39,7 +39,9 @@ struct Options {
   int jobs = 0;
   uint64_t seed = 1;                 // of the inputs candidates are validated on
   // The unfused baseline's library calls: a plan for bodies the vendor's library computes (matmul), nothing for others.
+  // Each is timed beside our own kernel for the same node and the faster of the two is taken, so that the baseline is never weak.
   std::function<std::optional<backend::KernelPlan>(const ir::Graph& body)> vendor;
+  bool vendor_always = false;        // take the library's wherever there is one: to measure against it
   const std::atomic<bool>* stop = nullptr;
   std::function<void(std::string_view what, int done, int total)> progress;
   std::function<void(std::string_view line)> notice;

@@ -110,7 +110,7 @@ Result<std::vector<ResultRow>> bench_suite(const BenchCommand& command, const Co
       return success();
     };
     RTX_CHECK(add("rtx", std::move(compiled.plan)));
-    RTX_TRY(auto plain, compile_baseline(graph, bench, options));
+    RTX_TRY(auto plain, compile_baseline(graph, bench, options, true));
     RTX_CHECK(add(std::string(item.family) == "gemm" && plain.report.regions == 1 ? "openblas" : "unfused baseline", std::move(plain.plan)));
     console.end_progress();
     RTX_TRY(const auto samples, time_subjects(subjects, command));

@@ -27,8 +27,9 @@ Result<compiler::Compiled> compile_graph(const ir::Graph& graph, Workbench& benc
   return compiler::compile(graph, bench.toolbox(), options);
 }
 
-Result<compiler::Compiled> compile_baseline(const ir::Graph& graph, Workbench& bench, compiler::Options options) {
+Result<compiler::Compiled> compile_baseline(const ir::Graph& graph, Workbench& bench, compiler::Options options, bool library_only) {
   options.fuse = false;
+  options.vendor_always = library_only;
   options.lock_file.clear();
   RTX_TRY(options.vendor, bench.vendor_library());
   return compiler::compile(graph, bench.toolbox(), options);

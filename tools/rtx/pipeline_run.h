@@ -17,8 +17,9 @@ namespace rtx::tools {
 
 compiler::Options pipeline_options(const TuneOptions& tune, const Common& common, Console& console);
 Result<compiler::Compiled> compile_graph(const ir::Graph& graph, Workbench& bench, const compiler::Options& options);
-// The unfused baseline of the same graph: one kernel a node, the vendor library for matmul.
-Result<compiler::Compiled> compile_baseline(const ir::Graph& graph, Workbench& bench, compiler::Options options);
+// The unfused baseline of the same graph: one kernel a node; for matmul the faster of the vendor's library and our own kernel, or
+// with `library_only` always the library.
+Result<compiler::Compiled> compile_baseline(const ir::Graph& graph, Workbench& bench, compiler::Options options, bool library_only = false);
 
 // A program with the tensors of one run bound to it.
 class Session {
