@@ -61,7 +61,7 @@ void Console::line(std::string_view text) {
   log("out", text);
   if (options_.json || options_.quiet) return;
   end_progress();
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (!text.empty()) std::fwrite(text.data(), 1, text.size(), stdout);
   std::fputc('\n', stdout);
 }
 
