@@ -61,10 +61,33 @@ Result<std::string> read_file(const std::string& path) {
   return out;
 }
 
+Status can_write_file(const std::string& path) {
+  const auto refused = [&](std::string why) { return error_of(ErrorKind::output, "cannot write " + path, std::move(why), "choose another place"); };
+  struct stat info {};
+  if (path.empty()) return refused("the name is empty");
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) return refused(S_ISDIR(info.st_mode) ? "it is a folder" : "it is not a regular file");
+  const size_t slash = path.find_last_of('/');
+  const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) return refused(folder + ": " + reason());
+  return success();
+}
+
+bool same_file(const std::string& a, const std::string& b) {
+  struct stat one {}, other {};
+  return ::stat(a.c_str(), &one) == 0 && ::stat(b.c_str(), &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
 Status write_file_atomic(const std::string& path, std::string_view bytes, unsigned mode) {
   const auto failed = [&](const char* step) {
     return error_of(ErrorKind::output, "cannot write " + path, std::string(step) + ": " + reason(), "free space or choose another place");
   };
+  struct stat there {};
+  if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode)) {
+    Descriptor device(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    if (device.number < 0) return failed("open");
+    if (!write_all(device.number, bytes)) return failed("write");
+    return device.close() == 0 ? success() : failed("close");
+  }
   std::string temporary = path + ".tmpXXXXXX";
   Descriptor file(mkostemp(temporary.data(), O_CLOEXEC));
   if (file.number < 0) return failed("create");
@@ -96,8 +119,9 @@ Status make_directories(const std::string& path, unsigned mode) {
   for (size_t end = 1; end <= path.size(); ++end) {
     if (end != path.size() && path[end] != '/') continue;
     const std::string part = path.substr(0, end);
-    if (::mkdir(part.c_str(), mode) != 0 && !directory_exists(part))
-      return error_of(ErrorKind::output, "cannot create directory " + path, part + ": " + reason());
+    if (::mkdir(part.c_str(), mode) == 0) continue;
+    const std::string why = reason();  // before another call overwrites it
+    if (!directory_exists(part)) return error_of(ErrorKind::output, "cannot create directory " + path, part + ": " + why);
   }
   return success();
 }

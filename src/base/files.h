@@ -12,7 +12,13 @@ namespace rtx {
 
 // Kind user when the file cannot be read (the caller adds what it was for).
 Result<std::string> read_file(const std::string& path);
-// Temporary file in the same directory, fsync, rename: readers see the old file or the new one. Kind output on failure.
+// May a file be written here? Kind output where the folder is missing or closed, or the path is a folder, a device or a
+// pipe: a rename over /dev/null would replace it for everybody.
+Status can_write_file(const std::string& path);
+// Do both paths lead to one existing file?
+bool same_file(const std::string& a, const std::string& b);
+// Temporary file in the same directory, fsync, rename: readers see the old file or the new one. A device or a pipe is
+// written as it is. Kind output on failure.
 Status write_file_atomic(const std::string& path, std::string_view bytes, unsigned mode = 0644);
 bool file_exists(const std::string& path);
 bool directory_exists(const std::string& path);

@@ -24,6 +24,10 @@ using layout::kPage;
 class NewFile {
  public:
   explicit NewFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".tmpXXXXXX") {
+    if (auto status = can_write_file(path_); !status.ok()) {
+      why_ = status.error().why;
+      return;
+    }
     file_ = mkostemp(temporary_.data(), O_CLOEXEC);
     if (file_ < 0) fail("create");
   }
@@ -192,6 +196,9 @@ Status write(const Plan& plan, const std::string& path, const WriteOptions& opti
   const std::string& side = options.constants_file;
   if (side.find('/') != std::string::npos || (!side.empty() && side[0] == '.'))
     return user_error("the file for constants must be a plain name", "'" + side + "' is not", "it is placed beside the bundle");
+  const size_t slash = path.rfind('/');
+  const std::string side_path = slash == std::string::npos ? side : path.substr(0, slash + 1) + side;
+  if (!side.empty() && side_path == path) return user_error("the file for constants is the bundle itself", side, "choose another name");
   NewFile file(path);
   Frame frame;
   frame.major = kFormatMajor;
@@ -213,8 +220,7 @@ Status write(const Plan& plan, const std::string& path, const WriteOptions& opti
       hashes = write_constants(plan.constants, constants, file);
       sections.end(layout::hash_bytes(as_bytes()));
     } else {
-      const size_t slash = path.rfind('/');
-      NewFile side_file(slash == std::string::npos ? side : path.substr(0, slash + 1) + side);
+      NewFile side_file(side_path);
       hashes = write_constants(plan.constants, constants, side_file);
       RTX_CHECK(side_file.commit());
       frame.side_file = side;

@@ -165,6 +165,7 @@ Result<Compiled> compile(const ir::Graph& graph, const Toolbox& toolbox, const O
       return std::move(choice).error().in("region " + regions[item.region].name + " (" + std::string(item.problem->family()) + ")");
     }
     item.choice = *std::move(choice);
+    if (item.choice->cache_hit) --report.misses, ++report.hits;  // another process made it while this one waited
     total_weight -= own;
     ++done;
   }

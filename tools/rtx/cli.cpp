@@ -1,5 +1,8 @@
 // The command line: what may be said, and the help that teaches it. The only file that includes CLI11.
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
 
 #include "rtx/cli.h"
 #include "rtx/environment.h"
@@ -9,12 +12,26 @@ namespace rtx::tools {
 
 namespace {
 
+// Plain numbers only: a stream would read -1 as a huge seed, and take nan for a number of seconds.
+std::string is_seed(const std::string& text) {
+  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  uint64_t value = 0;
+  if (digits && std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc()) return {};
+  return "'" + text + "' is not a whole number from 0 to 18446744073709551615";
+}
+std::string is_amount(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (!text.empty() && *end == '\0' && std::isfinite(value) && value >= 0) return {};
+  return "'" + text + "' is not a number from 0 up";
+}
+
 void add_common(CLI::App* app, Common& common) {
   app->add_flag("--json", common.console.json, "print one JSON document instead of tables");
   app->add_flag("-v,--verbose", common.console.verbose, "say more on stderr");
   app->add_flag("-q,--quiet", common.console.quiet, "print errors only");
   app->add_option("--log-file", common.console.log_file, "append everything said to FILE");
-  app->add_option("--device", common.device, "which device of the target (0 is the first)")->check(CLI::NonNegativeNumber);
+  app->add_option("--device", common.device, "which device of the target (0 is the first)")->check(CLI::Range(0, 1023));
   app->add_option("--threads", common.threads, "threads a run may use (0: all this process may run on)")->check(CLI::Range(0, 1024));
   app->add_option("--jobs", common.jobs, "compilers to run at once (0: one a core)")->check(CLI::Range(0, 256));
 }
@@ -29,8 +46,8 @@ void add_model_options(CLI::App* app, ModelOptions& options) {
 }
 
 void add_tune_options(CLI::App* app, TuneOptions& options) {
-  app->add_option("--budget", options.budget, "seconds to search for faster kernels, whole model (0: validated first picks)")->check(CLI::NonNegativeNumber);
-  app->add_option("--budget-per-op", options.budget_per_op, "seconds to search for one kernel at most")->check(CLI::NonNegativeNumber);
+  app->add_option("--budget", options.budget, "seconds to search for faster kernels, whole model (0: validated first picks)")->check(is_amount, "SECONDS");
+  app->add_option("--budget-per-op", options.budget_per_op, "seconds to search for one kernel at most")->check(is_amount, "SECONDS");
   app->add_flag("--deterministic", options.deterministic, "same bytes on every run, process and cache state");
   app->add_flag("--no-tune", options.no_tune, "take validated first picks");
 }
@@ -102,7 +119,7 @@ int run_command_line(int argc, char** argv) {
   r->add_option("FILE", run.file, "bundle or ONNX file")->required();
   r->add_option("--target", run.target, "for a model: cpu, cuda, hip or metal")->capture_default_str();
   r->add_option("--input", run.inputs, "NAME=FILE with .npy, .npz or ONNX .pb, or FILE.npz (repeat for more)")->allow_extra_args(false);
-  r->add_option("--random", run.random, "draw the inputs that are not given, from this seed");
+  r->add_option("--random", run.random, "draw the inputs that are not given, from this seed")->check(is_seed, "SEED");
   r->add_option("--output-dir", run.output_dir, "write every output as .npy");
   r->add_flag("--allow-unsigned", run.allow_unsigned, "run a bundle without a trusted signature");
   r->add_flag("--deterministic", run.deterministic, "for a model: same bytes on every run");
@@ -113,10 +130,10 @@ int run_command_line(int argc, char** argv) {
   auto* v = app.add_subcommand("verify", "compare a compiled model with recorded data or with the reference interpreter");
   v->add_option("MODEL", verify.model, "ONNX file")->required();
   v->add_option("--data", verify.data, "folder with test_data_set_<k>/input_<i>.pb and output_<i>.pb");
-  v->add_option("--random", verify.random, "random inputs from this seed, against the reference");
+  v->add_option("--random", verify.random, "random inputs from this seed, against the reference")->check(is_seed, "SEED");
   v->add_option("--input", verify.inputs, "given inputs (NAME=FILE, repeat for more; others are random), against the reference")->allow_extra_args(false)->excludes("--data");
   v->add_option("--target", verify.target, "cpu, cuda, hip or metal")->capture_default_str();
-  v->add_option("--noise", verify.noise, "relative noise of recorded data; twice this is always allowed")->check(CLI::NonNegativeNumber);
+  v->add_option("--noise", verify.noise, "relative noise of recorded data; twice this is always allowed")->check(is_amount, "AMOUNT");
   v->add_flag("--all-tensors", verify.all_tensors, "name the first tensor that departs from the reference");
   v->add_flag("--tune", verify.tune, "verify tuned kernels instead of first picks");
   v->add_flag("--emulate", verify.emulate, "run GPU kernels in the emulator");
@@ -156,7 +173,7 @@ int run_command_line(int argc, char** argv) {
   t->add_option("FAMILY", tune.family, "gemm, attention, norm, softmax, reduce, pointwise, movement, loopnest")->required();
   t->add_option("SETTINGS", tune.settings, "key=value; without any, the family's keys are listed");
   t->add_option("--target", tune.target, "cpu, cuda, hip or metal")->capture_default_str();
-  t->add_option("--budget", tune.budget, "seconds to search")->check(CLI::NonNegativeNumber);
+  t->add_option("--budget", tune.budget, "seconds to search")->check(is_amount, "SECONDS");
   t->add_flag("--deterministic", tune.deterministic, "stay in one numerics class");
   choose(t, [&](Console& console) { return tune_command(tune, common, console); });
 
@@ -178,7 +195,7 @@ int run_command_line(int argc, char** argv) {
       ->required()
       ->check(CLI::IsMember({"stats", "list", "verify", "gc", "export", "import", "clear"}));
   h->add_option("PATH", cache.path, "file of export and import");
-  h->add_option("--max-mb", cache.max_mb, "with gc: keep at most this much")->check(CLI::NonNegativeNumber);
+  h->add_option("--max-mb", cache.max_mb, "with gc: keep at most this much")->check(CLI::Range(0, 1 << 30));
   choose(h, [&](Console& console) { return cache_command(cache, common, console); });
 
   auto* y = app.add_subcommand("key", "the keys that sign bundles and those that are trusted here");
@@ -210,6 +227,8 @@ int run_command_line(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     std::string what = error.what();
     if (!what.empty() && what.back() == '\n') what.pop_back();
+    // Without a subcommand CLI11 only says that one is required; what stands in its place is what the user wants to hear of.
+    if (app.get_subcommands().empty() && argc > 1) what = std::string("'") + argv[1] + "' is no command of rtx";
     std::string command = "rtx";
     for (const auto* sub : app.get_subcommands()) command += " " + sub->get_name();
     const Error mine = user_error("cannot understand the command line", what, "see `" + command + " --help`");
@@ -219,7 +238,9 @@ int run_command_line(int argc, char** argv) {
 
   Console console(common.console);
   watch_interrupts();
-  auto result = action(console);
+  auto result = common.device == 0 ? action(console)
+                                   : Result<int>(error_of(ErrorKind::device, "there is no device " + std::to_string(common.device),
+                                                          "this build runs on the cpu, which is device 0", "leave --device out"));
   int code = 0;
   if (result.ok()) {
     code = *result;

@@ -220,6 +220,12 @@ Result<int> bench_command(const BenchCommand& given, const Common& common, Conso
     auto target = require_target(command.target);
     return target.ok() ? success() : Status(std::move(target).error());
   }());
+  // Before anything is timed: an hour of measurements must not end in a name that cannot be written.
+  for (const auto& path : {command.json_file, command.report}) {
+    if (path.empty()) continue;
+    if (same_file(path, command.file)) return user_error("cannot write " + path, "it is what is timed", "choose another name");
+    RTX_CHECK(can_write_file(path));
+  }
   WorkbenchOptions bench_options;
   bench_options.target = command.target;
   bench_options.arch = command.arch;

@@ -40,6 +40,20 @@ Result<std::optional<bundle::KeyPair>> signing_key(const CompileCommand& command
   return std::optional(*key);
 }
 
+// Before anything is tuned: may the files be written, and is none of them one that is read?
+Status check_outputs(const CompileCommand& command) {
+  if (command.output.empty()) return success();
+  const size_t slash = command.output.find_last_of('/');
+  std::vector<std::string> written = {command.output};
+  if (!command.constants_file.empty()) written.push_back((slash == std::string::npos ? "" : command.output.substr(0, slash + 1)) + command.constants_file);
+  for (const auto& path : written) {
+    for (const auto& read : {command.model, command.lock, command.sign})
+      if (same_file(path, read)) return user_error("cannot write " + path, "this command reads it as " + read, "choose another name");
+    RTX_CHECK(can_write_file(path));
+  }
+  return success();
+}
+
 }  // namespace
 
 Result<int> compile_command(const CompileCommand& command, const Common& common, Console& console) {
@@ -49,6 +63,8 @@ Result<int> compile_command(const CompileCommand& command, const Common& common,
   }());
   if (command.emulate) return user_error("--emulate needs a GPU target", "target " + command.target + " runs here as it is", "leave --emulate out");
   RTX_TRY(const ir::Graph graph, load_model(command.model, command.model_options));
+  RTX_CHECK(check_outputs(command));
+  if (!command.lock.empty() && !file_exists(command.lock)) RTX_CHECK(can_write_file(command.lock));
   WorkbenchOptions bench_options;
   bench_options.target = command.target;
   bench_options.arch = command.arch;

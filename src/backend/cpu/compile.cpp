@@ -107,7 +107,8 @@ class CpuCompiler final : public Compiler {
       program_ = find_program(name, options_.path);
       if (!program_.empty()) return success();
     }
-    return error_of(ErrorKind::device, "target cpu has no C++ compiler", "none of " + join(names) + " is on PATH",
+    return error_of(ErrorKind::device, "target cpu has no C++ compiler",
+                    options_.program.empty() ? "none of " + join(names) + " is on PATH" : options_.program + " is not there, or is no program",
                     "install one (apt-get install g++) or name it with RTX_CXX");
   }
 
