@@ -79,7 +79,8 @@ Result<std::vector<ir::HostTensor>> plan_inputs(const bundle::Plan& plan, const 
     auto graph = ir::parse(plan.graph);
     if (graph.ok() && graph->inputs.size() == plan.inputs.size()) drawn = validate::make_inputs(*graph, *random, validate::InputKind::random);
   }
-  for (const auto& [name, tensor] : named) {
+  for (const auto& item : named) {
+    const std::string& name = item.first;
     const bool known = std::any_of(plan.inputs.begin(), plan.inputs.end(), [&](const auto& info) { return info.name == name; }) ||
                        std::any_of(plan.specialized.begin(), plan.specialized.end(), [&](const auto& value) { return value.info.name == name; });
     if (!known) {
