@@ -8,7 +8,7 @@ namespace rtx::backend {
 namespace {
 
 std::unique_ptr<Compiler> cpu_compiler(const CompileSettings& settings) {
-  return cpu::make_compiler({settings.program, settings.path, settings.temporary, settings.memory_file});
+  return cpu::make_compiler({settings.program, settings.path, settings.temporary, settings.memory_file, settings.stop});
 }
 
 }  // namespace

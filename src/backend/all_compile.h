@@ -1,5 +1,6 @@
 #pragma once
 // Every compile side this build has. Only tools and tests include this.
+#include <atomic>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@ struct CompileSettings {
   std::string path;         // where programs are looked up
   std::string temporary;    // directory for intermediate files
   std::string memory_file;  // where toolchain identities are remembered; empty: only in this process
+  const std::atomic<bool>* stop = nullptr;  // set by Ctrl-C: running compilers are ended
 };
 struct CompileSide {
   std::string_view target;

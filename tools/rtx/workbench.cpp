@@ -11,6 +11,7 @@
 #include "backend/cpu/identify.h"
 #include "base/files.h"
 #include "rtx/environment.h"
+#include "rtx/interrupt.h"
 
 namespace rtx::tools {
 
@@ -22,6 +23,7 @@ std::unique_ptr<backend::Compiler> make_compiler(const backend::CompileSide& sid
   settings.path = environment("PATH").value_or("/usr/local/bin:/usr/bin:/bin");
   settings.temporary = temporary_directory();
   if (const std::string directory = cache_directory(); !directory.empty() && directory_exists(directory)) settings.memory_file = directory + "/toolchains.txt";
+  settings.stop = &interrupted();
   return side.compiler(settings);
 }
 

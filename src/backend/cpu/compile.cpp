@@ -77,11 +77,12 @@ class CpuCompiler final : public Compiler {
     for (auto& flag : flags_for(request.arch, is_clang(version))) arguments.push_back(flag);
     arguments.insert(arguments.end(), {"-nostartfiles", "-Wl,-s", source, "-o", object, "-lm"});
     ++started_;
-    RTX_TRY(const ProcessResult result, run_process(arguments, {.timeout_seconds = request.timeout_seconds}));
+    RTX_TRY(const ProcessResult result, run_process(arguments, {.timeout_seconds = request.timeout_seconds, .stop = options_.stop}));
     if (!request.save_temps.empty()) {
       (void)write_file_atomic(request.save_temps + "/" + request.name + ".cpp", request.text);
       (void)write_file_atomic(request.save_temps + "/" + request.name + ".log", join(arguments) + "\n" + result.output);
     }
+    if (options_.stop && options_.stop->load()) return error_of(ErrorKind::interrupted, "interrupted while compiling " + request.name);
     if (result.timed_out)
       return error_of(ErrorKind::internal, "compiling " + request.name + " took longer than " + std::to_string(static_cast<int>(request.timeout_seconds)) + " s");
     if (result.exit_code != 0)
@@ -124,9 +125,10 @@ class CpuCompiler final : public Compiler {
       }
       if (auto known = versions_.find(stamp); known != versions_.end()) return known->second;
     }
-    RTX_TRY(const ProcessResult result, run_process({program_, "--version"}, {.timeout_seconds = 20}));
+    RTX_TRY(const ProcessResult result, run_process({program_, "--version"}, {.timeout_seconds = 20, .stop = options_.stop}));
+    if (options_.stop && options_.stop->load()) return error_of(ErrorKind::interrupted, "interrupted while asking the compiler for its version");
     if (result.exit_code != 0)
-      return error_of(ErrorKind::device, "target cpu has no usable C++ compiler", program_ + " --version failed: " + result.output.substr(0, 400),
+      return error_of(ErrorKind::device, "target cpu has no usable C++ compiler", program_ + (result.timed_out ? " --version does not end; " : " --version failed: ") + result.output.substr(0, 400),
                       "install one (apt-get install g++) or name it with RTX_CXX");
     const std::string version = result.output.substr(0, result.output.find('\n'));
     versions_[stamp] = version;

@@ -1,6 +1,7 @@
 #pragma once
 // The CPU target's compile side: emitted C++ -> the system's compiler -> a shared object. No system header is included by
 // emitted text, so a kernel compiles in about 0.2 s.
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -13,6 +14,7 @@ struct CompilerOptions {
   std::string path;         // where programs are looked up: the value of PATH
   std::string temporary;    // directory for intermediate files; empty: /tmp
   std::string memory_file;  // where toolchain identities are remembered (path, size, time -> version); empty: only in this process
+  const std::atomic<bool>* stop = nullptr;  // set by Ctrl-C: running compilers are ended
 };
 
 std::unique_ptr<Compiler> make_compiler(CompilerOptions options);
