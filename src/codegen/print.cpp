@@ -26,6 +26,7 @@ class RowPrinter {
     const int64_t width = loop_.vector_width;
     const bool vector = width > 1 && (!known || count >= width), tail = width == 1 || !known || count % width != 0;
     const std::string i = source_.fresh("i");
+    if (!loop_.lane.empty()) return dealt(i, vector, tail, known, count);
     source_.line("i64 " + i + " = 0;");
     if (vector && loop_.steps > 1) {
       const std::string stride = std::to_string(width * loop_.steps);
@@ -40,7 +41,8 @@ class RowPrinter {
       source_.close();
     }
     if (vector) {
-      if (loop_.unroll > 1) source_.line("#pragma GCC unroll " + std::to_string(loop_.unroll));
+      if (loop_.unroll > 1)
+        source_.line(source_.explicit_vectors() ? "#pragma GCC unroll " + std::to_string(loop_.unroll) : "UNROLL_BY(" + std::to_string(loop_.unroll) + ")");
       source_.open("for (; " + i + " + " + std::to_string(width) + " <= " + loop_.count + "; " + i + " += " + std::to_string(width) + ")");
       body(static_cast<int>(width), i);
       source_.close();
@@ -53,6 +55,27 @@ class RowPrinter {
   }
 
  private:
+  // The row's vectors, then the elements behind the last one, dealt to threads in turn. All threads leave together.
+  void dealt(const std::string& i, bool vector, bool tail, bool known, int64_t count) {
+    RTX_ASSERT(loop_.steps == 1, "threads that share a row take single vectors");
+    const int64_t width = loop_.vector_width;
+    const std::string w = std::to_string(width);
+    if (vector) {
+      if (loop_.unroll > 1) source_.line("UNROLL_BY(" + std::to_string(loop_.unroll) + ")");
+      source_.open("for (i64 " + i + " = i64(" + loop_.lane + ") * " + w + "; " + i + " + " + w + " <= " + loop_.count + "; " + i + " += " +
+                   std::to_string(width * loop_.lanes) + ")");
+      body(static_cast<int>(width), i);
+      source_.close();
+    }
+    if (tail) {
+      std::string first = "i64(" + loop_.lane + ")";
+      if (vector) first = (known ? std::to_string(count / width * width) : loop_.count + " / " + w + " * " + w) + " + " + first;
+      source_.open("for (i64 " + i + " = " + first + "; " + i + " < " + loop_.count + "; " + i + " += " + std::to_string(loop_.lanes) + ")");
+      body(1, i);
+      source_.close();
+    }
+  }
+
   bool varies(const Index& index) const {
     bool out = false;
     index.walk([&](const Index& part) {

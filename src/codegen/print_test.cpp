@@ -20,7 +20,7 @@ std::string printed(const std::string& text, int width) {
   EXPECT_TRUE(element.ok());
   EXPECT_TRUE(lowering.store(0, at, *element).ok());
   Dialect dialect;
-  dialect.prelude = "backend/cpu/prelude.h";
+  dialect.preludes = {"backend/cpu/prelude.h", "codegen/row.inc.h"};
   Source source(dialect, "row", "print_test.cpp", "", "");
   source.open("BEGIN");
   RowLoop loop;

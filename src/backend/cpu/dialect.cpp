@@ -5,7 +5,7 @@ namespace rtx::backend::cpu {
 codegen::Dialect make_dialect(const Caps& caps) {
   codegen::Dialect dialect;
   dialect.target = "cpu";
-  dialect.prelude = "backend/cpu/prelude.h";
+  dialect.preludes = {"backend/cpu/prelude.h", "codegen/row.inc.h"};
   dialect.explicit_vectors = true;
   dialect.preferred_lanes_f32 = caps.vector_bits / 32;
   dialect.comment = "cpu " + caps.arch;

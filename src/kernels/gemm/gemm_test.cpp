@@ -124,7 +124,7 @@ TEST(Gemm, a_constant_b_is_packed_once_and_another_b_in_every_run) {
   backend::Caps caps;
   caps.vector_bits = 256;
   codegen::Dialect dialect;
-  dialect.prelude = "backend/cpu/prelude.h";
+  dialect.preludes = {"backend/cpu/prelude.h", "codegen/row.inc.h"};
   auto per_run = Family::problem(body);
   ASSERT_TRUE(per_run.ok());
   const Params panels{.mr = 6, .vectors = 2, .mc = 4, .nc = 4, .kc = 256, .pack_a = 0, .b_source = 0};
