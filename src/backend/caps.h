@@ -15,7 +15,7 @@ struct Caps {
 
   // Shape of the machine.
   int cores = 1;                // cores (threads) or SMs a launch may fill
-  int vector_bits = 128;        // SIMD register width, 0 on GPUs
+  int vector_bits = 128;        // CPU: SIMD register width; GPU: a thread's widest access to memory
   int vector_registers = 16;
   int lanes_per_wave = 1;       // 1 on a CPU: a group has one lane
   int max_threads_per_group = 1;

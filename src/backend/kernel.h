@@ -45,9 +45,22 @@ struct KernelPlan {
   std::string numerics_class;   // candidates of one class give the same bits: instruction, order along K, splits, reduction tree
 };
 
+// What one entry of a binary takes of a core, where the compiler says so (GPUs).
+struct KernelResources {
+  std::string entry;
+  int registers = 0;            // a thread's
+  int barriers = 0;             // hardware barriers of a group
+  int max_threads = 0;          // a group's, as compiled for; 0: unlimited
+  int64_t static_shared = 0;    // bytes a group, beside what a launch asks for
+  int64_t stack = 0;            // bytes of local memory a thread; more than 0 means that registers did not do
+  int64_t spill_stores = 0, spill_loads = 0;  // bytes; known from the compiler's log only
+  bool operator==(const KernelResources&) const = default;
+};
+
 struct Binary {
-  std::vector<std::byte> bytes;  // shared object, cubin, code object
-  std::string log;               // the compiler's own words, also on success
+  std::vector<std::byte> bytes;            // shared object, cubin, code object
+  std::string log{};                       // the compiler's own words, also on success
+  std::vector<KernelResources> resources{};  // one an entry, in the order of their names; empty where the compiler is silent
 };
 
 }  // namespace rtx::backend
