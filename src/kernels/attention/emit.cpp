@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "kernels/anchored.h"
 #include "kernels/attention/attention.h"
+#include "kernels/attention/gpu.h"
 
 namespace rtx::kernels::attention {
 
@@ -247,6 +248,7 @@ class Emitter {
 }  // namespace
 
 Result<backend::KernelPlan> Attention::emit(const Problem& p, const Params& params, const backend::Caps& caps, const codegen::Dialect& dialect) {
+  if (!dialect.explicit_vectors) return emit_gpu(p, params, caps, dialect);
   backend::KernelPlan plan;
   plan.name = fmt::format("attention_{}_{}x{}x{}x{}x{}{}", ir::name(p.q.dtype), p.batch, p.query_heads, p.queries, p.keys, p.depth,
                           p.causal ? "_causal" : "");

@@ -2,6 +2,7 @@
 
 #include "kernels/anchored.h"
 #include "kernels/attention/attention.h"
+#include "kernels/attention/gpu.h"
 
 namespace rtx::kernels::attention {
 
@@ -35,6 +36,7 @@ Scratch scratch_of(const Problem& p, const Params& params, int64_t lanes) {
 }
 
 Space<Params> Attention::space(const Problem& problem, const backend::Caps& caps) {
+  if (caps.lanes_per_wave > 1) return gpu_space(problem, caps);
   const auto work = Attention::work(problem);
   const int64_t rows = std::max<int64_t>(1, problem.rows()), cores = std::max(1, caps.cores), lanes = caps.vector_bits / 32;
   const int64_t heads = std::max<int64_t>(1, problem.batch * problem.key_heads), scratch = caps.scratch_bytes;
