@@ -19,7 +19,7 @@ add_layer(cpu_compile  FOLDER backend/cpu FILES compile* dialect* prelude*
                        USES codegen TEST_USES cpu_device conformance reference)
 add_layer(cpu_device   FOLDER backend/cpu USES backend TEST_USES cpu_compile conformance)
 # Both sides of CUDA know an arch by one table; the device side links no compiler.
-add_layer(cuda_caps    FOLDER backend/cuda FILES caps* USES backend)
+add_layer(cuda_caps    FOLDER backend/cuda FILES caps* cubin* USES backend)
 add_layer(cuda_compile FOLDER backend/cuda FILES compile* dialect* prelude* nvrtc* USES codegen cuda_caps)
 add_layer(cuda_device  FOLDER backend/cuda USES backend cuda_caps TEST_USES cuda_compile conformance)
 add_layer(null_backend FOLDER backend/null USES codegen TEST_USES conformance)

@@ -17,6 +17,13 @@ struct CompileRequest {
   double timeout_seconds = 60.0;
 };
 
+// It compiled, and what the compiler said of it forbids its use (registers that spill, say): kind check_failed, the compiler's words in
+// `why`. A tuner counts these as candidates that lost, not as a compiler that fails.
+inline Error rejected_binary(const std::string& name, std::string why) {
+  return error_of(ErrorKind::check_failed, "the compiler's log rules out " + name, std::move(why));
+}
+inline bool is_rejected_binary(const Error& error) { return error.kind == ErrorKind::check_failed; }
+
 class Compiler {
  public:
   virtual ~Compiler() = default;
@@ -24,9 +31,10 @@ class Compiler {
   // The toolchain's identity (product, version, flags) for keys, remembered by resolved path, size and time: no compiler is
   // started to answer it twice. Kind device when there is no usable compiler: what is missing and how to install it.
   virtual Result<std::string> toolchain(const std::string& arch) = 0;
-  // Thread-safe. Errors: kind device (no compiler), kind internal with the compiler's log in `why` (it refused our text).
+  // Thread-safe. Errors: kind device (no compiler), kind internal with the compiler's log in `why` (it refused our text),
+  // kind check_failed by rejected_binary.
   virtual Result<Binary> compile(const CompileRequest& request) = 0;
-  // Compiler processes started by this object so far.
+  // Compilations started by this object so far.
   virtual int64_t compiles_started() const = 0;
 };
 

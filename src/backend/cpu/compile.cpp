@@ -1,16 +1,11 @@
 #include "backend/cpu/compile.h"
 
-#include <sys/stat.h>
-
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <map>
 #include <mutex>
-#include <sstream>
 #include <vector>
 
+#include "base/file_memory.h"
 #include "base/files.h"
 #include "base/process.h"
 
@@ -32,20 +27,9 @@ std::string join(const std::vector<std::string>& parts) {
   return out;
 }
 
-// "path size seconds nanoseconds": changes whenever the compiler is replaced.
-std::string stamp_of(const std::string& program) {
-  char resolved[4096];
-  const std::string path = realpath(program.c_str(), resolved) ? resolved : program;
-  struct stat info {};
-  if (stat(path.c_str(), &info) != 0) return {};
-  std::ostringstream out;
-  out << path << ' ' << info.st_size << ' ' << info.st_mtim.tv_sec << ' ' << info.st_mtim.tv_nsec;
-  return out.str();
-}
-
 class CpuCompiler final : public Compiler {
  public:
-  explicit CpuCompiler(CompilerOptions options) : options_(std::move(options)) {}
+  explicit CpuCompiler(CompilerOptions options) : options_(std::move(options)), versions_(options_.memory_file) {}
 
   std::string target() const override { return "cpu"; }
 
@@ -115,35 +99,22 @@ class CpuCompiler final : public Compiler {
 
   // First line of `program --version`, remembered by the file's stamp so that a second run starts no process.
   Result<std::string> version_line() {
-    const std::string stamp = stamp_of(program_);
-    if (auto known = versions_.find(stamp); known != versions_.end()) return known->second;
-    if (!options_.memory_file.empty()) {
-      std::ifstream file(options_.memory_file);
-      for (std::string line; std::getline(file, line);) {
-        const auto tab = line.find('\t');
-        if (tab != std::string::npos) versions_[line.substr(0, tab)] = line.substr(tab + 1);
-      }
-      if (auto known = versions_.find(stamp); known != versions_.end()) return known->second;
-    }
+    const std::string stamp = file_stamp(program_);
+    if (std::string known = versions_.find(stamp); !known.empty()) return known;
     RTX_TRY(const ProcessResult result, run_process({program_, "--version"}, {.timeout_seconds = 20, .stop = options_.stop}));
     if (options_.stop && options_.stop->load()) return error_of(ErrorKind::interrupted, "interrupted while asking the compiler for its version");
     if (result.exit_code != 0)
       return error_of(ErrorKind::device, "target cpu has no usable C++ compiler", program_ + (result.timed_out ? " --version does not end; " : " --version failed: ") + result.output.substr(0, 400),
                       "install one (apt-get install g++) or name it with RTX_CXX");
     const std::string version = result.output.substr(0, result.output.find('\n'));
-    versions_[stamp] = version;
-    if (!options_.memory_file.empty() && !stamp.empty()) {
-      std::string text;
-      for (const auto& [known, line] : versions_) text += known + "\t" + line + "\n";
-      (void)write_file_atomic(options_.memory_file, text);  // a lost memory costs one process next time
-    }
+    versions_.remember(stamp, version);
     return version;
   }
 
   CompilerOptions options_;
   std::mutex mutex_;
   std::string program_;
-  std::map<std::string, std::string> versions_;
+  FileMemory versions_;
   std::atomic<int64_t> started_{0};
 };
 
