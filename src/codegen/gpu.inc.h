@@ -388,3 +388,13 @@ template <int THREADS, class T, class F> DEVICE T group_reduce(T x, F f, T* plac
   }
   return x;
 }
+// A team: TEAM threads that share a row: a wave, or (more than WAVE) the whole group.
+template <int TEAM> DEVICE void team_barrier() {
+  if constexpr (TEAM <= WAVE) wave_barrier();
+  else barrier();
+}
+template <int TEAM> DEVICE int team_lane() { return TEAM <= WAVE ? thread() % TEAM : thread(); }
+template <int TEAM, class T, class F> DEVICE T team_reduce(T x, F f, void* places) {
+  if constexpr (TEAM <= WAVE) return wave_reduce<TEAM>(x, f);
+  else return group_reduce<TEAM>(x, f, static_cast<T*>(places));
+}

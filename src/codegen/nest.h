@@ -48,4 +48,11 @@ struct NestStyle {
 };
 void print_nest(Source& source, const LoopNest& nest, const Chunks& chunks, const NestStyle& style);
 
+// The same for groups of many threads: a row is some vectors and, behind the last whole one, single elements; each of these steps,
+// numbered over all rows, is one thread's. `step` names its number, which is below steps_of(nest, width).
+int64_t steps_of(const LoopNest& nest, int64_t vector_width);
+void print_step(Source& source, const LoopNest& nest, int64_t vector_width, const std::string& step);
+// "const i64 v3 = ...;" for the loops `order`, outermost first, from their row-major number `number` below `count`.
+void print_coordinates(Source& source, const std::vector<int64_t>& extents, const std::vector<int>& order, const std::string& number, int64_t count);
+
 }  // namespace rtx::codegen

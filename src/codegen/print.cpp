@@ -21,6 +21,7 @@ class RowPrinter {
   void print() {
     for (size_t k = 0; k < dag_.elements.size(); ++k)
       if (!varies_[k] && dag_.elements[k].kind != Element::Kind::constant) define(static_cast<int>(k), 1, "0");
+    if (!loop_.at.empty()) return body(static_cast<int>(loop_.vector_width), loop_.at);
     const bool known = !loop_.count.empty() && loop_.count.find_first_not_of("0123456789") == std::string::npos;
     const int64_t count = known ? std::strtoll(loop_.count.c_str(), nullptr, 10) : -1;
     const int64_t width = loop_.vector_width;

@@ -24,6 +24,7 @@ struct RowLoop {
   int steps = 1;                     // bodies an iteration: `after` is called once for each, then once for single vectors, then for the tail
   std::string lane;                  // many threads share the row: C text of this one's place among `lanes`; empty: one thread has it
   int64_t lanes = 1;
+  std::string at;                    // C name of one position, a multiple of vector_width: only the body there is printed, without a loop
   std::map<int, std::string> outer;  // C names of the other variables; default "v<id>"
   std::map<int, std::string> buffers;  // C names of pointers, by DAG buffer; default "b<k>"
   // C text of leaf `k` for `width` lanes at position `i` of the row (0-based): e.g. "load<vec<f32, 8>>(acc + i)", or the name of a

@@ -9,7 +9,8 @@ namespace rtx::kernels {
 using codegen::Source;
 
 Result<backend::KernelPlan> emit_program(const NestProgram& program, const std::string& name, const std::string& generator, const NestParams& params,
-                                         const Work& work, const backend::Caps&, const codegen::Dialect& dialect) {
+                                         const Work& work, const backend::Caps& caps, const codegen::Dialect& dialect) {
+  if (!dialect.explicit_vectors) return emit_program_gpu(program, name, generator, params, work, caps, dialect);
   Space<NestParams> names;
   names.axis("vector_width", &NestParams::vector_width, {}).axis("unroll", &NestParams::unroll, {});
   names.axis("elements_per_group", &NestParams::elements_per_group, {}).axis("tile", &NestParams::tile, {});

@@ -123,6 +123,7 @@ Result<NestProgram> lower_program(const ir::Graph& body) {
 }
 
 Space<NestParams> nest_space(const NestProgram& program, const backend::Caps& caps) {
+  if (caps.lanes_per_wave > 1) return nest_space_gpu(program, caps);
   const int64_t register_bytes = std::max(caps.vector_bits / 8, 16);
   int64_t widest = 1;  // bytes of a lane; masks are 32 bits wide
   bool gathers = false;
@@ -156,6 +157,11 @@ Space<NestParams> nest_space(const NestProgram& program, const backend::Caps& ca
       .require("the tile matters only to nests that read across their rows", [=](const NestParams& p) { return tiled || p.tile == best.tile; })
       .require("rows of a tile hold whole steps", [=](const NestParams& p) { return !tiled || p.tile % p.vector_width == 0; })
       .prefer(best);
+}
+
+double nest_estimate(double milliseconds, const NestParams& p) {
+  const double group = p.elements_per_group > 0 ? 64.0 / static_cast<double>(p.elements_per_group) : 0.04 / static_cast<double>(p.vector_width);
+  return milliseconds * (1.0 + group + 0.01 * static_cast<double>(p.unroll));
 }
 
 Work work_of(const ir::Graph& body, double flops) { return {flops, bytes_read(body), bytes_written(body)}; }

@@ -29,6 +29,7 @@ struct NestParams {
   int64_t unroll = 2;               // steps the compiler unrolls
   int64_t elements_per_group = 16384;
   int64_t tile = 32;                // edge of a transposed block
+  int64_t threads = 1;              // GPU: of a group; elements_per_group then follows from the others
 };
 
 // Lowers all outputs of a body of pointwise and movement operators.
@@ -36,6 +37,13 @@ Result<NestProgram> lower_program(const ir::Graph& body);
 Space<NestParams> nest_space(const NestProgram& program, const backend::Caps& caps);
 Result<backend::KernelPlan> emit_program(const NestProgram& program, const std::string& name, const std::string& generator, const NestParams& params,
                                          const Work& work, const backend::Caps& caps, const codegen::Dialect& dialect);
+// The two for groups of many threads; nest_space and emit_program call them.
+Space<NestParams> nest_space_gpu(const NestProgram& program, const backend::Caps& caps);
+Result<backend::KernelPlan> emit_program_gpu(const NestProgram& program, const std::string& name, const std::string& generator, const NestParams& params,
+                                             const Work& work, const backend::Caps& caps, const codegen::Dialect& dialect);
+// Milliseconds of a program that takes `milliseconds` at the device's copy speed: small groups cost their decoding, large ones leave
+// threads idle.
+double nest_estimate(double milliseconds, const NestParams& params);
 Work work_of(const ir::Graph& body, double flops);
 
 // "pointwise_f32_128x384_add_gelu": family, first output's type and shape, operators.

@@ -37,6 +37,9 @@ extern __shared__ __align__(1024) u8 shared_memory[];
 #define __builtin_inf() __longlong_as_double(0x7ff0000000000000)
 #define __builtin_nan(text) __longlong_as_double(0x7ff8000000000000)
 
+// What C++ compilers have under these names and NVRTC under others.
+#define __builtin_memcpy memcpy
+
 // ---- who am I ---------------------------------------------------------------------------------------------------------------
 constexpr int WAVE = 32;
 DEVICE int thread() { return int(threadIdx.x); }

@@ -111,7 +111,7 @@ class Emitter {
     writer("c", "[[maybe_unused]] i64 j, " + type + " x", write(0, to, "x"));
     int64_t along_depth = 0;
     const auto& value = body_.value(node_.inputs[1]);
-    const bool dots = columns > 1 && ravel(at_b, codegen::strides_of(value)).affine_in(first, 1, &along_depth) && along_depth == 1;
+    const bool dots = !source_.explicit_vectors() || (columns > 1 && ravel(at_b, codegen::strides_of(value)).affine_in(first, 1, &along_depth) && along_depth == 1);
     source_.line(std::string("loopnest::matmul_row") + (dots ? "_dots" : "") + "<" + type + ">(" + std::to_string(columns) + ", " + std::to_string(depth) + ", a, b, c);");
   }
 
@@ -215,7 +215,7 @@ class Emitter {
     const Coordinates at = unravel(rows_, {q[0], q[1], q[2]});
     const Index head = k[1] > 0 ? at[1] / std::max<int64_t>(q[1] / k[1], 1) : Index(0);
     const Index j = Index::variable(second, keys), d = Index::variable(first, depth), w = Index::variable(first, width);
-    source_.line("f64* const scores = static_cast<f64*>(scratch);");
+    source_.line(std::string("f64* const scores = static_cast<f64*>(") + (source_.explicit_vectors() ? "scratch" : "buffer") + ");");
     source_.line("f64* const sums = scores + " + std::to_string(keys) + ";");
     source_.open("const auto score = [&]([[maybe_unused]] i64 j) -> f64");
     const std::string masked = "return -__builtin_inf();";
@@ -233,9 +233,17 @@ class Emitter {
     }
     if (has(3) && !ir::is_floating(body_.value(node_.inputs[3]).dtype))
       source_.line("if (" + read(3, narrowed({at[0], at[1], at[2], j}, extents(3))) + " == 0) " + masked);
-    source_.line("f64 part[4] = {};");
-    source_.line("for (i64 i = 0; i < " + std::to_string(depth) + "; ++i) part[i % 4] += " + read(0, {at[0], at[1], at[2], d}) + " * " + read(1, {at[0], head, j, d}) + ";");
-    source_.line("f64 s = ((part[0] + part[1]) + (part[2] + part[3])) * " + real_text(attributes.real("scale", 1)) + ";");
+    const std::string each = "for (i64 i = 0; i < " + std::to_string(depth) + "; ++i) ", term = read(0, {at[0], at[1], at[2], d}) + " * " + read(1, {at[0], head, j, d}) + ";";
+    const std::string scale = " * " + real_text(attributes.real("scale", 1)) + ";";
+    if (source_.explicit_vectors()) {
+      source_.line("f64 part[4] = {};");
+      source_.line(each + "part[i % 4] += " + term);
+      source_.line("f64 s = ((part[0] + part[1]) + (part[2] + part[3]))" + scale);
+    } else {  // an array with a running place would lie in memory
+      source_.line("f64 s = 0;");
+      source_.line(each + "s += " + term);
+      source_.line("s = s" + scale);
+    }
     if (const double cap = attributes.real("softcap"); cap > 0) source_.line("s = " + real_text(cap) + " * math::tanh(f64(s / " + real_text(cap) + "));");
     if (has(3) && ir::is_floating(body_.value(node_.inputs[3]).dtype)) source_.line("s += " + read(3, narrowed({at[0], at[1], at[2], j}, extents(3))) + ";");
     source_.line("return s;");
@@ -264,7 +272,8 @@ Result<backend::KernelPlan> Family::emit(const Problem& problem, const Params& p
   launch.entry = plan.name;
   const int64_t per_group = params.rows_per_group;
   launch.grid.x = (problem.rows + per_group - 1) / per_group;
-  source.open("KERNEL(" + plan.name + ")");
+  const bool many = !dialect.explicit_vectors;
+  source.open_kernel(plan.name, static_cast<int>(params.threads));
   const auto pointer = [&](ir::ValueId id, const std::string& name, const std::string& qualifier, backend::BufferKind kind, size_t position) {
     const std::string type = qualifier + codegen::type_text(problem.body.value(id).dtype);
     source.line("[[maybe_unused]] " + type + "* const " + name + std::to_string(position) + " = ARG(" + type + ", " + std::to_string(launch.arguments.size()) + ");");
@@ -274,13 +283,26 @@ Result<backend::KernelPlan> Family::emit(const Problem& problem, const Params& p
   for (size_t k = 0; k < problem.body.outputs.size(); ++k) pointer(problem.body.outputs[k], "y", "", backend::BufferKind::output, k);
   Emitter emitter(source, problem);
   launch.scratch_bytes = emitter.scratch_bytes();
+  if (many) {
+    launch.group.x = params.threads;
+    if (launch.scratch_bytes > 0) {  // a row's buffer is longer than a group's memory may be: every thread has a piece of a workspace
+      plan.workspace_bytes.push_back(launch.grid.x * params.threads * launch.scratch_bytes);
+      source.line("u8* const buffers = ARG(u8, " + std::to_string(launch.arguments.size()) + ");");
+      launch.arguments.push_back({backend::BufferKind::workspace, 0});
+    }
+  }
   const std::string rows = std::to_string(problem.rows), step = std::to_string(per_group);
   source.open("GROUP_LOOP(g)");
-  source.open("for (i64 row = g * " + step + "; row < (g + 1) * " + step + " && row < " + rows + "; ++row)");
+  if (many) {
+    const std::string threads = std::to_string(params.threads);
+    if (launch.scratch_bytes > 0) source.line("void* const buffer = buffers + (g * " + threads + " + thread()) * " + std::to_string(launch.scratch_bytes) + ";");
+    source.open("for (i64 row = g * " + std::to_string(per_group) + " + thread(); row < (g + 1) * " + step + " && row < " + rows + "; row += " + threads + ")");
+    launch.scratch_bytes = 0;
+  } else source.open("for (i64 row = g * " + step + "; row < (g + 1) * " + step + " && row < " + rows + "; ++row)");
   emitter.print();
   source.close();
   source.close();
-  source.close();
+  source.close_kernel(static_cast<int64_t>(launch.arguments.size()));
   plan.text = source.take();
   if (launch.grid.x > 0) plan.steps.push_back(std::move(launch));
   return plan;

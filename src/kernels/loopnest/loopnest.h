@@ -19,6 +19,7 @@ struct Problem {
 
 struct Params {
   int64_t rows_per_group = 1;
+  int64_t threads = 1;  // GPU: each takes rows of its own
 };
 
 struct Family {

@@ -16,6 +16,13 @@ std::string Family::key(const Problem& problem) {
 
 Space<Params> Family::space(const Problem& problem, const backend::Caps& caps) {
   Space<Params> out;
+  if (caps.lanes_per_wave > 1) {  // a row a thread; small groups reach more cores
+    const Params wide{128, 128}, narrow{32, 32};
+    return out.axis("rows_per_group", &Params::rows_per_group, {32, 128})
+        .axis("threads", &Params::threads, {32, 128})
+        .require("a thread has one row", [](const Params& p) { return p.rows_per_group == p.threads; })
+        .prefer(problem.rows >= 128 * 2 * std::max(caps.cores, 1) ? wide : narrow);
+  }
   out.axis("rows_per_group", &Params::rows_per_group, {1, 4, 16, 64, 256, 1024});
   const double flops_per_row = problem.work.flops / static_cast<double>(std::max<int64_t>(problem.rows, 1));
   // A group worth some ten microseconds, but enough groups for all cores.

@@ -43,6 +43,7 @@ const codegen::Element* row_in_place(const Problem& p) {
 }  // namespace
 
 Result<backend::KernelPlan> Norm::emit(const Problem& p, const Params& params, const backend::Caps& caps, const codegen::Dialect& dialect) {
+  if (!dialect.explicit_vectors) return emit_gpu(p, params, caps, dialect);
   backend::KernelPlan plan;
   plan.name = fmt::format("{}_{}_{}x{}", p.op, ir::name(p.dtype), p.rows, p.columns);
   const auto work = Norm::work(p);

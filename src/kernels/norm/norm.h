@@ -16,6 +16,7 @@ namespace rtx::kernels::norm {
 struct Params {
   int64_t rows_per_group = 16;
   int64_t unroll = 1;  // vectors that the prologue and the epilogue have in flight
+  int64_t threads = 1;  // GPU: that share a row
 };
 
 struct Problem {
@@ -49,5 +50,8 @@ struct Norm {
   static Tolerance tolerance(const Problem& problem);
 };
 static_assert(KernelFamily<Norm>);
+// For groups of many threads.
+Space<Params> space_gpu(const Problem& problem, const backend::Caps& caps);
+Result<backend::KernelPlan> emit_gpu(const Problem& problem, const Params& params, const backend::Caps& caps, const codegen::Dialect& dialect);
 
 }  // namespace rtx::kernels::norm

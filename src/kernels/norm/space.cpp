@@ -21,6 +21,7 @@ int64_t preferred_rows(const Problem& p, int64_t cores) {
 }  // namespace
 
 Space<Params> Norm::space(const Problem& problem, const backend::Caps& caps) {
+  if (caps.lanes_per_wave > 1) return space_gpu(problem, caps);
   const auto work = Norm::work(problem);
   const int64_t cores = std::max(1, caps.cores), rows = problem.rows, bytes = problem.columns * 4, scratch = caps.scratch_bytes;
   const double arithmetic = work.flops / std::max(1.0, caps.peak_gflops_f32 * 1e6), memory = work.bytes() / std::max(1.0, caps.copy_gbps * 1e6);

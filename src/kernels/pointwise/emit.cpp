@@ -6,10 +6,7 @@ std::string Family::key(const Problem& problem) { return "pointwise " + problem.
 
 Space<Params> Family::space(const Problem& problem, const backend::Caps& caps) {
   const double milliseconds = problem.work.bytes() / (caps.copy_gbps * 1e6);
-  return nest_space(problem.program, caps).estimate([=](const Params& p) {
-    // Small groups cost their decoding, large ones leave threads idle.
-    return milliseconds * (1.0 + 64.0 / static_cast<double>(p.elements_per_group) + 0.01 * static_cast<double>(p.unroll));
-  });
+  return nest_space(problem.program, caps).estimate([=](const Params& p) { return nest_estimate(milliseconds, p); });
 }
 
 Result<backend::KernelPlan> Family::emit(const Problem& problem, const Params& params, const backend::Caps& caps, const codegen::Dialect& dialect) {

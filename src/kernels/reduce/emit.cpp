@@ -3,7 +3,7 @@
 #include "codegen/print.h"
 #include "kernels/anchored.h"
 #include "kernels/nests.h"
-#include "kernels/reduce/reduce.h"
+#include "kernels/reduce/arithmetic.h"
 
 namespace rtx::kernels::reduce {
 
@@ -13,20 +13,14 @@ using ir::Op;
 
 namespace {
 
-std::string number(int64_t x) { return std::to_string(x); }
-std::string loop_name(int v) { return "v" + std::to_string(v); }
-
 // Independent sums along a row: one would wait for its own latency.
 int chains_of(const Problem& p, const Params& params) {
   return !p.columns && !p.reduced.empty() && p.extent(p.reduced.back()) >= 8 * params.vector_width ? 4 : 1;
 }
 
-class Emitter {
+class Emitter : Arithmetic {
  public:
-  Emitter(Source& source, const Problem& p, const Params& params) : source_(source), p_(p), params_(params) {
-    const bool real = ir::is_floating(p.dtype), sums = p.op == Op::reduce_sum || p.op == Op::reduce_mean;
-    lane_ = p.op == Op::reduce_mean && !real ? (ir::info(p.dtype).kind == ir::DTypeKind::signed_integer ? DType::i64 : DType::u64) : p.dtype;
-    total_ = sums && real ? DType::f64 : lane_;
+  Emitter(Source& source, const Problem& p, const Params& params) : Arithmetic(p), source_(source), params_(params) {
     parts_ = p.reduced.empty() ? 1 : std::min(params.parts, p.extent(p.reduced[0]));
     if (parts_ > 1) {
       const int64_t n = p.extent(p.reduced[0]);
@@ -60,35 +54,9 @@ class Emitter {
   }
 
  private:
-  std::string start(DType type) const {
-    if (p_.op == Op::reduce_sum || p_.op == Op::reduce_mean) return codegen::type_text(type) + "(0)";
-    const bool highest = p_.op == Op::reduce_max;
-    const std::string name = codegen::type_text(type);
-    const auto& row = ir::info(type);
-    if (ir::is_floating(type)) return std::string(highest ? "-" : "") + (type == DType::f64 ? "__builtin_inf()" : "__builtin_inff()");
-    if (row.kind == ir::DTypeKind::unsigned_integer) return highest ? name + "(0)" : name + "(-1)";
-    const std::string low = "(u64(1) << " + number(row.bits - 1) + ")";
-    return highest ? name + low : name + "(~" + low + ")";
-  }
-  std::string combined(DType type, const std::string& a, const std::string& b, int width) const {
-    if (p_.op == Op::reduce_max) return "math::max(" + a + ", " + b + ")";
-    if (p_.op == Op::reduce_min) return "math::min(" + a + ", " + b + ")";
-    if (width == 1 && ir::info(type).bits < 32) return codegen::type_text(type) + "(" + a + " + " + b + ")";
-    return a + " + " + b;
-  }
   std::string across_lanes(const std::string& x) const {
     return std::string("math::reduce_") + (p_.op == Op::reduce_max ? "max" : p_.op == Op::reduce_min ? "min" : "sum") + "(" + x + ")";
   }
-  // The result in the compute type of x, from a total of `width` lanes.
-  std::string finished(const std::string& total, int width) const {
-    std::string out = total;
-    if (p_.op == Op::reduce_mean) {
-      const std::string lanes = codegen::lanes_text(total_, width), n = "splat<" + lanes + ">(" + codegen::literal_text(total_, static_cast<double>(p_.terms), p_.terms) + ")";
-      out = ir::is_floating(total_) ? "(" + total + " / " + n + ")" : "math::div(" + total + ", " + n + ")";
-    }
-    return total_ == p_.dtype ? out : "convert<" + codegen::type_text(p_.dtype) + ">(" + out + ")";
-  }
-
   void decode(const std::vector<int>& order, size_t count, std::string from) {
     int64_t below = 1;
     for (size_t k = count; k-- > 0;) {
@@ -284,9 +252,7 @@ class Emitter {
   }
 
   Source& source_;
-  const Problem& p_;
   const Params& params_;
-  DType lane_, total_;  // of the sums that lanes hold, and of what blocks are added into
   int64_t parts_ = 1, part_size_ = 0;
   std::string first_, last_;
 };
@@ -294,6 +260,7 @@ class Emitter {
 }  // namespace
 
 Result<backend::KernelPlan> Family::emit(const Problem& problem, const Params& params, const backend::Caps& caps, const codegen::Dialect& dialect) {
+  if (!dialect.explicit_vectors) return emit_gpu(problem, params, caps, dialect);
   backend::KernelPlan plan;
   plan.name = problem.name;
   plan.numerics_class = "lanes " + number(problem.columns ? 1 : params.vector_width) + " x " + number(chains_of(problem, params)) + ", parts " + number(params.parts);

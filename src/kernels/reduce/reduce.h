@@ -37,6 +37,7 @@ struct Params {
   int64_t vector_width = 16;
   int64_t outputs_per_group = 16;  // columns form: columns of a strip
   int64_t parts = 1;
+  int64_t threads = 1;  // GPU: of the team that has an output (rows form), or of a group with an output each
 };
 
 struct Family {
@@ -51,5 +52,9 @@ struct Family {
   static Work work(const Problem& problem);
   static Tolerance tolerance(const Problem& problem);
 };
+
+// For groups of many threads.
+Space<Params> space_gpu(const Problem& problem, const backend::Caps& caps);
+Result<backend::KernelPlan> emit_gpu(const Problem& problem, const Params& params, const backend::Caps& caps, const codegen::Dialect& dialect);
 
 }  // namespace rtx::kernels::reduce

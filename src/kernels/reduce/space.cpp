@@ -14,6 +14,7 @@ std::string Family::key(const Problem& p) {
 }
 
 Space<Params> Family::space(const Problem& p, const backend::Caps& caps) {
+  if (caps.lanes_per_wave > 1) return space_gpu(p, caps);
   const int64_t lanes = std::max(caps.vector_bits / 32, 4), cores = std::max(caps.cores, 1);
   const int64_t row = p.columns ? p.extent(p.kept.back()) : p.reduced.empty() ? 1 : p.extent(p.reduced.back());
   Params best;

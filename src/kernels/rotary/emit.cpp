@@ -10,6 +10,8 @@ Space<Params> Rotary::space(const Problem& p, const backend::Caps& caps) {
   const auto work = Rotary::work(p);
   const int64_t rows = std::max<int64_t>(1, p.rows), cores = std::max(1, caps.cores), bytes = p.columns * 4, scratch = caps.scratch_bytes;
   const double memory = work.bytes() / std::max(1.0, caps.copy_gbps * 1e6);
+  if (caps.lanes_per_wave > 1)
+    return Space<Params>{}.axis("rows", &Params::rows_per_group, {0}).axis("threads", &Params::threads, {128, 256}).prefer({0, 256}).estimate([=](const Params&) { return memory; });
   Params best{1};
   while (best.rows_per_group < 64 && rows > best.rows_per_group * 8 * cores) best.rows_per_group *= 4;
   return Space<Params>{}
@@ -30,6 +32,7 @@ Work Rotary::work(const Problem& p) {
 Tolerance Rotary::tolerance(const Problem&) { return {ToleranceClass::elementwise, 2}; }
 
 Result<backend::KernelPlan> Rotary::emit(const Problem& p, const Params& params, const backend::Caps&, const codegen::Dialect& dialect) {
+  if (!dialect.explicit_vectors) return emit_gpu(p, params, dialect);
   backend::KernelPlan plan;
   plan.name = fmt::format("rotary_{}_{}x{}{}", ir::name(p.dtype), p.rows, p.columns, p.interleaved ? "_interleaved" : "");
   plan.numerics_class = "rotary f32";

@@ -12,6 +12,7 @@ namespace rtx::kernels::rotary {
 
 struct Params {
   int64_t rows_per_group = 16;
+  int64_t threads = 1;  // GPU: of a group, which then has no whole rows
 };
 
 struct Problem {
@@ -43,5 +44,6 @@ struct Rotary {
   static Tolerance tolerance(const Problem& problem);
 };
 static_assert(KernelFamily<Rotary>);
+Result<backend::KernelPlan> emit_gpu(const Problem& problem, const Params& params, const codegen::Dialect& dialect);
 
 }  // namespace rtx::kernels::rotary

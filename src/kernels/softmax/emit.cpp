@@ -93,6 +93,7 @@ void columns(Text& t, const Params& params) {
 }  // namespace
 
 Result<backend::KernelPlan> Softmax::emit(const Problem& p, const Params& params, const backend::Caps& caps, const codegen::Dialect& dialect) {
+  if (!dialect.explicit_vectors) return emit_gpu(p, params, caps, dialect);
   backend::KernelPlan plan;
   plan.name = fmt::format("{}_{}_{}x{}", p.logarithm ? "log_softmax" : "softmax", ir::name(p.dtype), p.outer, p.axis);
   if (p.column_form) plan.name += fmt::format("x{}", p.inner);

@@ -17,6 +17,7 @@ namespace rtx::kernels::softmax {
 struct Params {
   int64_t rows_per_group = 16;  // row form
   int64_t columns = 0;          // columns form: width of the tile
+  int64_t threads = 1;          // GPU: that share a row, or of a group with a column each
 };
 
 struct Problem {
@@ -49,5 +50,8 @@ struct Softmax {
   static Tolerance tolerance(const Problem& problem);
 };
 static_assert(KernelFamily<Softmax>);
+// For groups of many threads.
+Space<Params> space_gpu(const Problem& problem, const backend::Caps& caps);
+Result<backend::KernelPlan> emit_gpu(const Problem& problem, const Params& params, const backend::Caps& caps, const codegen::Dialect& dialect);
 
 }  // namespace rtx::kernels::softmax

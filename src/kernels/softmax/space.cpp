@@ -25,6 +25,7 @@ Params preferred(const Problem& p, const backend::Caps& caps) {
 }  // namespace
 
 Space<Params> Softmax::space(const Problem& problem, const backend::Caps& caps) {
+  if (caps.lanes_per_wave > 1) return space_gpu(problem, caps);
   const auto work = Softmax::work(problem);
   const int64_t cores = std::max(1, caps.cores), outer = problem.outer, axis = problem.axis, inner = problem.inner, scratch = caps.scratch_bytes;
   const bool column_form = problem.column_form;
