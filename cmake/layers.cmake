@@ -12,7 +12,7 @@ add_layer(import    USES ir reference LIBS rtx_onnx_proto)
 add_layer(fuse      USES ir TEST_USES reference import)
 
 # The lists of backends are the only files that know which there are; only tools and tests include them.
-add_layer(all_compile  FOLDER backend FILES all_compile* USES cpu_compile null_backend)
+add_layer(all_compile  FOLDER backend FILES all_compile* USES cpu_compile cuda_compile null_backend)
 add_layer(all_device   FOLDER backend FILES all_device*  USES cpu_device null_backend)
 add_layer(conformance  FOLDER backend/conformance USES backend codegen)
 add_layer(cpu_compile  FOLDER backend/cpu FILES compile* dialect* prelude*

@@ -22,11 +22,12 @@ Result<int> targets_command(const TargetsCommand& command, const Common& common,
     nlohmann::json out = nlohmann::json::array();
     for (const auto& target : targets) {
       nlohmann::json row = {{"target", target.name}, {"available", target.available}, {"why", target.why}, {"fix", target.fix}};
+      if (!target.compiler.empty()) row["compiler"] = target.compiler;
+      if (!target.no_compiler.empty()) row["no_compiler"] = target.no_compiler, row["compiler_fix"] = target.compiler_fix;
       if (target.available) {
         row["device"] = target.caps.device;
         row["arch"] = target.caps.arch;
         row["driver"] = target.caps.driver;
-        row["compiler"] = target.compiler;
         row["cores"] = target.caps.cores;
         row["vector_bits"] = target.caps.vector_bits;
         row["features"] = target.caps.features;
@@ -39,10 +40,11 @@ Result<int> targets_command(const TargetsCommand& command, const Common& common,
   for (const auto& target : targets) {
     if (!target.available) {
       console.line(target.name + ": not available: " + target.why);
+      if (!target.compiler.empty() || !target.no_compiler.empty()) console.line("  compiler: " + (target.compiler.empty() ? "none (" + target.no_compiler + "); fix: " + target.compiler_fix : target.compiler));
       continue;
     }
     console.line(target.name + ": " + target.caps.arch + ", " + target.caps.device);
-    console.line("  compiler: " + (target.compiler.empty() ? "none (" + target.why + "); bundles run, nothing can be compiled; fix: " + target.fix : target.compiler));
+    console.line("  compiler: " + (target.compiler.empty() ? "none (" + target.no_compiler + "); bundles run, nothing can be compiled; fix: " + target.compiler_fix : target.compiler));
     if (!command.features) continue;
     std::string features;
     for (const auto& feature : target.caps.features) features += (features.empty() ? "" : " ") + feature;

@@ -24,6 +24,8 @@ std::unique_ptr<backend::Compiler> make_compiler(const backend::CompileSide& sid
   settings.temporary = temporary_directory();
   if (const std::string directory = cache_directory(); !directory.empty() && directory_exists(directory)) settings.memory_file = directory + "/toolchains.txt";
   settings.stop = &interrupted();
+  settings.nvrtc = environment("RTX_NVRTC").value_or("");
+  settings.cuda_roots = {environment("CUDA_HOME").value_or(""), environment("CUDA_PATH").value_or("")};
   return side.compiler(settings);
 }
 
@@ -39,32 +41,36 @@ Target describe(const std::string& name) {
   target.name = name;
   const auto* device = side_of(backend::all_devices(), name);
   const auto* compile = side_of(backend::all_compilers(), name);
-  if (!device || !compile) {
-    target.why = "this build has no " + name + " backend";
+  if (device) {
+    auto caps = device->identify(0);
+    target.available = caps.ok();
+    if (caps.ok()) target.caps = *std::move(caps);
+    else target.why = caps.error().why, target.fix = caps.error().fix;
+  } else {
+    target.why = "this build has no " + name + (compile ? " device side" : " backend");
     target.fix = "use --target cpu";
-    return target;
   }
-  auto caps = device->identify(0);
-  if (!caps.ok()) return target.why = caps.error().why, target.fix = caps.error().fix, target;
-  target.available = true;
-  target.caps = *std::move(caps);
-  auto compiler = make_compiler(*compile)->toolchain(target.caps.arch);
+  if (!compile) return target.available = false, target;
+  auto compiler = make_compiler(*compile)->toolchain(target.available ? target.caps.arch : std::string(compile->usual_arch));
   if (compiler.ok()) target.compiler = *compiler;
-  else target.why = compiler.error().why, target.fix = compiler.error().fix;
+  else target.no_compiler = compiler.error().why, target.compiler_fix = compiler.error().fix;
   return target;
 }
+
+constexpr const char* kTargets[] = {"cpu", "cuda", "hip", "metal"};
 
 }  // namespace
 
 std::vector<Target> list_targets() {
   std::vector<Target> out;
-  for (const char* name : {"cpu", "cuda", "hip", "metal"}) out.push_back(describe(name));
+  for (const char* name : kTargets) out.push_back(describe(name));
   return out;
 }
 
 Result<Target> require_target(const std::string& name) {
-  for (auto& target : list_targets()) {
-    if (target.name != name) continue;
+  for (const char* known : kTargets) {  // only the one asked for: the others' libraries need not be looked for
+    if (name != known) continue;
+    Target target = describe(name);
     if (target.available) return target;
     return error_of(ErrorKind::device, "target " + name + " is not available", target.why, target.fix);
   }

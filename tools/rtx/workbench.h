@@ -17,10 +17,12 @@ namespace rtx::tools {
 struct Target {
   std::string name;
   bool available = false;
-  std::string why;       // when it is not available
+  std::string why;          // when it is not available
   std::string fix;
-  backend::Caps caps;    // when it is
-  std::string compiler;  // identity, when there is one
+  backend::Caps caps;       // when it is
+  std::string compiler;     // identity, when there is one
+  std::string no_compiler;  // why there is none
+  std::string compiler_fix;
 };
 // Every target this program knows, available or not.
 std::vector<Target> list_targets();
