@@ -1,0 +1,143 @@
+// Every family's first pick compiles for every CUDA arch with nothing spilled, and its launches fit the arch. No GPU is needed, and
+// nothing runs: bodies may be as large as a model's. Skipped, with the reason, where there is no NVRTC.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "backend/cuda/caps.h"
+#include "backend/cuda/caps_occupancy.h"
+#include "backend/cuda/compile_testing.h"
+#include "backend/cuda/dialect.h"
+#include "ir/text.h"
+#include "kernels/family.h"
+
+namespace rtx::kernels {
+namespace {
+
+namespace cuda = backend::cuda;
+
+// Families that have no kernel for groups of many threads. One that gets its first fails here until its name is taken off.
+const std::vector<std::string> kNoGpuKernel = {"gemm"};
+
+// Bodies of a family: what models ask for, then what is ugly. Each "$" is replaced by each of f32, f16 and bf16.
+const std::map<std::string, std::vector<std::string>>& bodies() {
+  static const std::map<std::string, std::vector<std::string>> table = {
+      {"attention",
+       {"q: $[4,32,2048,128]; k: $[4,32,2048,128]; v: $[4,32,2048,128]; a = attention(q, k, v, scale=0.0884, causal=1); return a",
+        "q: $[1,12,128,64]; k: $[1,12,128,64]; v: $[1,12,128,64]; m: $[1,1,1,128]; a = attention(q, k, v, m, scale=0.125); return a",
+        "q: $[8,32,1,128]; k: $[8,32,4096,128]; v: $[8,32,4096,128]; a = attention(q, k, v, scale=0.0884); return a",
+        "q: f32[2,3,17,5]; k: f32[2,3,33,5]; v: f32[2,3,33,7]; a = attention(q, k, v, scale=0.4); return a"}},
+      {"gemm",
+       {"a: $[8192,4096]; b: $[4096,12288]; y = matmul(a, b); return y",
+        "a: $[128,384]; b: $[384,1536]; c: $[1536]; y = matmul(a, b); z = add(y, c); g = gelu(z); return g",
+        "a: $[3,70]; b: $[133,70]; y = matmul(a, b, trans_b=1); return y"}},
+      {"norm",
+       {"x: $[8192,4096]; g: $[4096]; b: $[4096]; y = layer_norm(x, g, b, axis=1, epsilon=1e-5); return y",
+        "x: $[8192,4096]; r: $[8192,4096]; g: $[4096]; h = add(x, r); y = rms_norm(h, g, axis=1, epsilon=1e-6); return y, h",
+        "x: $[128,384]; g: $[384]; b: $[384]; y = layer_norm(x, g, b, axis=1, epsilon=1e-12); return y",
+        "x: $[5,1009]; g: $[1009]; y = rms_norm(x, g, axis=1, epsilon=1e-6); return y"}},
+      {"softmax",
+       {"x: $[4,32,2048,2048]; y = softmax(x, axis=3); return y",
+        "x: f32[2,3,5,21]; m: f32[2,1,1,21]; c: const f32[] {0.125}; s = mul(x, c); h = add(s, m); y = softmax(h, axis=3); return y",
+        "x: $[5,1009]; y = log_softmax(x, axis=1); return y", "x: f32[3,5,130]; y = softmax(x, axis=1); return y"}},
+      {"rotary",
+       {"x: $[2,32,4096,128]; c: $[1,4096,64]; s: $[1,4096,64]; y = rotary(x, c, s, rotary_dim=128, interleaved=0); return y",
+        "x: $[2,3,5,40]; c: $[1,5,16]; s: $[1,5,16]; y = rotary(x, c, s, rotary_dim=32, interleaved=1); return y"}},
+      {"reduce",
+       {"x: $[8192,4096]; y = reduce_sum(x, axes=[1], keepdims=0); return y", "x: $[8192,4096]; y = reduce_mean(x, axes=[0], keepdims=0); return y",
+        "x: f32[600,601]; y = reduce_max(x, axes=[0,1], keepdims=0); return y", "x: i32[700,301]; y = reduce_sum(x, axes=[1], keepdims=1); return y"}},
+      {"pointwise",
+       {"x: $[8192,16384]; g = gelu(x); return g", "x: $[8192,14336]; u: $[8192,14336]; s = silu(x); y = mul(s, u); return y",
+        "x: $[4,1,9]; y: $[5,1]; r = add(x, y); e = exp(r); l = log(e); t = tanh(l); return t", "x: f32[67]; y: f32[67]; p = pow(x, y); q = erf(p); return q",
+        "x: f64[33]; e = exp(x); t = tanh(e); return t"}},
+      {"movement",
+       {"x: $[2048,4096]; r = transpose(x, perm=[1,0]); return r", "x: $[4,2048,32,128]; r = transpose(x, perm=[0,2,1,3]); return r",
+        "x: f32[10,7]; r = slice(x, starts=[9,6], steps=[-1,-2]): [10,4]; return r", "x: f16[3,1]; r = expand(x): [2,3,19]; return r"}},
+      {"loopnest",
+       {"a: $[7,13]; b: $[13,9]; c = matmul(a, b); return c", "x: f64[3,5,7]; y = softmax(x, axis=1); return y",
+        "x: f32[3,5,7]; g: f32[7]; b: f32[7]; (y, m, v) = layer_norm(x, g, b, axis=2, epsilon=1e-05); return y, m, v",
+        "x: i64[3,4,5]; y = reduce_sum(x, axes=[0,2], keepdims=1); return y"}},
+  };
+  return table;
+}
+
+std::vector<std::string> expanded(const std::vector<std::string>& texts) {
+  std::vector<std::string> out;
+  for (const auto& text : texts)
+    for (const char* type : {"f32", "f16", "bf16"}) {
+      std::string one;
+      for (const char c : text) one += c == '$' ? std::string(type) : std::string(1, c);
+      if (std::find(out.begin(), out.end(), one) == out.end()) out.push_back(one);
+    }
+  return out;
+}
+
+backend::Compiler& compiler() {
+  static const auto made = cuda::make_compiler(cuda::testing::options_here());
+  return *made;
+}
+
+Result<backend::KernelPlan> first_pick(const AnyFamily& family, const std::string& text, const backend::Caps& caps) {
+  RTX_TRY(const ir::Graph body, ir::parse(text));
+  RTX_TRY(const auto problem, family.bind(body));
+  const auto candidates = problem->candidates(caps);
+  if (candidates.empty()) return user_error("no legal parameters");
+  return problem->emit(candidates.front().parameters, caps, cuda::make_dialect(caps));
+}
+
+// What is wrong with the plan on this arch; empty when nothing is.
+std::string trouble(const backend::KernelPlan& plan, const backend::Caps& caps) {
+  const auto binary = cuda::testing::compile(compiler(), plan.text, caps.arch);
+  if (!binary.ok()) return binary.error().text();
+  std::string out;
+  for (const auto* launches : {&plan.prepare, &plan.steps})
+    for (const auto& launch : *launches) {
+      const auto found = std::find_if(binary->resources.begin(), binary->resources.end(), [&](const auto& entry) { return entry.entry == launch.entry; });
+      if (found == binary->resources.end()) {
+        out += "the binary has no entry " + launch.entry + "\n";
+        continue;
+      }
+      if (launch.grid.y != 1 || launch.grid.z != 1 || launch.group.y != 1 || launch.group.z != 1) out += launch.entry + " has more than one dimension of groups or threads\n";
+      if (launch.grid.x > 0x7fffffff) out += launch.entry + " has more groups than a grid may\n";
+      const auto fits = cuda::occupancy(*found, static_cast<int>(launch.group.x), launch.scratch_bytes, caps);
+      if (!fits.ok()) out += fits.error().text() + "\n";
+    }
+  return out;
+}
+
+class CudaFirstPick : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(CudaFirstPick, compiles_for_every_arch_with_nothing_spilled_and_fits_it) {
+  RTX_NEEDS_NVRTC();
+  const AnyFamily* family = kernels::family(GetParam());
+  ASSERT_NE(family, nullptr);
+  const auto table = bodies().find(GetParam());
+  ASSERT_NE(table, bodies().end()) << "no bodies of " << GetParam() << " are in the table of this test";
+  const bool none = std::find(kNoGpuKernel.begin(), kNoGpuKernel.end(), GetParam()) != kNoGpuKernel.end();
+  for (const auto& text : expanded(table->second)) {
+    for (const auto& arch : cuda::known_arches()) {
+      const backend::Caps caps = *cuda::caps_of_arch(arch);
+      const auto plan = first_pick(*family, text, caps);
+      if (none) {
+        EXPECT_FALSE(plan.ok()) << GetParam() << " has a kernel for cuda now: take it off kNoGpuKernel";
+        return;
+      }
+      if (!plan.ok()) {
+        ADD_FAILURE() << text << "\n" << plan.error().text();
+        break;
+      }
+      if (const std::string wrong = trouble(*plan, caps); !wrong.empty()) ADD_FAILURE() << text << "\n" << arch << ", " << plan->name << ": " << wrong;
+    }
+  }
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> out;
+  for (const auto& family : families()) out.emplace_back(family->name());
+  return out;
+}
+INSTANTIATE_TEST_SUITE_P(Families, CudaFirstPick, ::testing::ValuesIn(names()), [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace rtx::kernels
