@@ -118,6 +118,11 @@ class CompileAhead::Pool {
   bool ending_ = false;
 };
 
+Outcome not_compiled(const Error& error) {
+  if (backend::is_rejected_binary(error)) return CompileRejected{error.why};
+  return CompileFailed{error.what + ": " + error.why};
+}
+
 CompileAhead::CompileAhead(backend::Compiler& compiler, backend::Caps caps, codegen::Dialect dialect, int jobs)
     : pool_(std::make_unique<Pool>(compiler, std::move(caps), std::move(dialect), jobs)) {}
 CompileAhead::~CompileAhead() = default;

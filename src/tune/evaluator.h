@@ -8,6 +8,7 @@
 
 #include "backend/compiler.h"
 #include "kernels/family.h"
+#include "tune/outcome.h"
 
 namespace rtx::tune {
 
@@ -15,6 +16,9 @@ struct Artefact {
   backend::KernelPlan plan;
   backend::Binary binary;
 };
+
+// What became of a candidate that get() has no artefact of.
+Outcome not_compiled(const Error& error);
 
 class CompileAhead {
  public:

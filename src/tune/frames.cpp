@@ -115,6 +115,7 @@ json to_json(const Outcome& outcome) {
     json operator()(const Measured& m) const { return {{"kind", "measured"}, {"median", m.median_ms}, {"low", m.low_ms}, {"high", m.high_ms}, {"samples", m.samples}}; }
     json operator()(const Rejected& r) const { return {{"kind", "rejected"}, {"text", r.rule}}; }
     json operator()(const CompileFailed& c) const { return {{"kind", "compile"}, {"text", c.log}}; }
+    json operator()(const CompileRejected& r) const { return {{"kind", "compile rejected"}, {"text", r.reason}}; }
     json operator()(const WrongResult& w) const { return {{"kind", "wrong"}, {"text", w.report}}; }
     json operator()(const TimedOut& t) const { return {{"kind", "timeout"}, {"seconds", t.seconds}}; }
     json operator()(const Crashed& c) const { return {{"kind", "crashed"}, {"text", c.report}}; }
@@ -127,6 +128,7 @@ Outcome outcome_from_json(const json& in) {
   if (kind == "measured") return Measured{in.at("median"), in.at("low"), in.at("high"), in.at("samples")};
   if (kind == "rejected") return Rejected{words};
   if (kind == "compile") return CompileFailed{words};
+  if (kind == "compile rejected") return CompileRejected{words};
   if (kind == "wrong") return WrongResult{words};
   if (kind == "timeout") return TimedOut{in.value("seconds", 0.0)};
   return Crashed{words.empty() ? "the worker answered nonsense" : words};

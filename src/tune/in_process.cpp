@@ -21,7 +21,7 @@ class InProcess final : public Evaluator {
       cases_ = *std::move(cases);
     }
     auto artefact = ahead_.get(problem, candidate.parameters);
-    if (!artefact.ok()) return CompileFailed{artefact.error().what + ": " + artefact.error().why};
+    if (!artefact.ok()) return not_compiled(artefact.error());
     auto outcome = try_candidate(device_, (*artefact)->plan, (*artefact)->binary, body, cases_, bounds_of(problem.tolerance()), time_it, timeout_seconds);
     if (std::holds_alternative<Measured>(outcome)) accepted_[candidate.parameters] = *artefact;
     return outcome;

@@ -14,6 +14,7 @@ std::string text(const Outcome& outcome) {
     }
     std::string operator()(const Rejected& r) const { return "rejected: " + r.rule; }
     std::string operator()(const CompileFailed& c) const { return "compile failed: " + c.log; }
+    std::string operator()(const CompileRejected& r) const { return "rejected by the compiler's log: " + r.reason; }
     std::string operator()(const WrongResult& w) const { return "wrong result: " + w.report; }
     std::string operator()(const TimedOut& t) const {
       char line[64];

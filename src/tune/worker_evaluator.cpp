@@ -100,7 +100,7 @@ class WorkerEvaluator final : public Evaluator {
                    double timeout_seconds) override {
     if (&problem != problem_) begin(problem);
     auto artefact = ahead_.get(problem, candidate.parameters);
-    if (!artefact.ok()) return CompileFailed{artefact.error().what + ": " + artefact.error().why};
+    if (!artefact.ok()) return not_compiled(artefact.error());
     if (auto ready = be_ready(problem, body); !ready.ok()) return Crashed{ready.error().what + ": " + ready.error().why};
 
     json request = {{"type", "candidate"}, {"plan", to_json((*artefact)->plan)}, {"time", time_it}, {"timeout", timeout_seconds}};

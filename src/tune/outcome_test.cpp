@@ -1,0 +1,31 @@
+#include "tune/outcome.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tune/evaluator.h"
+#include "tune/frames.h"
+
+namespace rtx::tune {
+namespace {
+
+TEST(Outcome, every_kind_survives_the_way_between_worker_and_tuner) {
+  const Outcome all[] = {Measured{1.5, 1.25, 2, 7}, Rejected{"rule"},       CompileFailed{"log"}, CompileRejected{"k spills: 976 bytes stored"},
+                         WrongResult{"numbers"},    TimedOut{2.5},          Crashed{"signal"}};
+  for (const auto& outcome : all) {
+    const Outcome back = outcome_from_json(nlohmann::json::parse(to_json(outcome).dump()));
+    EXPECT_EQ(back.index(), outcome.index());
+    EXPECT_EQ(text(back), text(outcome));
+  }
+}
+
+TEST(Outcome, a_binary_the_compilers_log_rules_out_is_no_compiler_that_fails) {
+  const Outcome spilled = not_compiled(backend::rejected_binary("softmax", "k spills: 976 bytes stored"));
+  EXPECT_TRUE(std::holds_alternative<CompileRejected>(spilled));
+  EXPECT_EQ(text(spilled), "rejected by the compiler's log: k spills: 976 bytes stored");
+  EXPECT_TRUE(std::holds_alternative<CompileFailed>(not_compiled(error_of(ErrorKind::internal, "the compiler refused softmax", "oops"))));
+  EXPECT_TRUE(std::holds_alternative<CompileFailed>(not_compiled(error_of(ErrorKind::device, "target cuda has no compiler"))));
+}
+
+}  // namespace
+}  // namespace rtx::tune
