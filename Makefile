@@ -5,7 +5,8 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 PRESET ?= release
 BUILD = $(if $(filter release,$(PRESET)),build,build-$(PRESET))
-CTEST = ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
+NVRTC = RTX_NVRTC="$${RTX_NVRTC:-$$(scripts/fetch-nvrtc.sh --path)}"
+CTEST = $(NVRTC) ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
 
 .PHONY: help build test test-all fuzz quickstart install format tidy clean
 
@@ -36,10 +37,10 @@ test-all:
 	$(CTEST) -L whole --no-tests=ignore
 	cmake --preset clang
 	cmake --build build-clang -j $(JOBS)
-	ctest --test-dir build-clang --output-on-failure -j $(JOBS) -LE whole
+	$(NVRTC) ctest --test-dir build-clang --output-on-failure -j $(JOBS) -LE whole
 	cmake --preset asan
 	cmake --build build-asan -j $(JOBS)
-	ctest --test-dir build-asan --output-on-failure -j $(JOBS) -LE whole
+	$(NVRTC) ctest --test-dir build-asan --output-on-failure -j $(JOBS) -LE whole
 	$(MAKE) fuzz
 
 # Every *_fuzz.cpp for FUZZ_SECONDS, from the seeds in tests/fuzz/NAME.
