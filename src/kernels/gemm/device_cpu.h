@@ -6,6 +6,9 @@
 //       for each panel of NR columns        B's panel (KC x NR) lies in L1
 //         for each MR rows                  MR x NR accumulators in registers
 //
+// While a packed panel is multiplied by one MR rows after another, the next panel is fetched, a share by each of them: weights that were
+// last read a whole pass ago come from the last cache or from memory, and no hardware prefetcher runs that far ahead.
+//
 // Each element of C is one chain of fused multiply-adds in increasing k, whatever the tile: between blocks of K the partial sums
 // are kept in scratch in the arithmetic type. So all parameters give the same bits.
 //
@@ -44,6 +47,9 @@ template <class P> struct Tiling {
   static constexpr bool copies_b = P::b_source == BSource::task || (P::b_source == BSource::rows && P::N % NR != 0);
   static constexpr i64 b_elements = copies_b ? kc * NR : 0;
   static_assert(P::MC % P::MR == 0 && P::NC % NR == 0, "a cache tile is a whole number of register tiles");
+  // Bytes of the next panel that a step of k fetches; a panel that is read once only needs no help.
+  static constexpr bool fetches = P::b_source == BSource::panels && mc > P::MR;
+  static constexpr i64 fetched_bytes = (i64(sizeof(typename P::Panel)) * NR * P::MR + mc - 1) / mc;
   static constexpr i64 scratch_bytes = (row_elements + a_elements + partial_elements + b_elements) * i64(sizeof(T));
 };
 
@@ -93,9 +99,11 @@ template <class P> DEVICE void copy_a(const typename P::A* RESTRICT a, typename 
   }
 }
 
-// ROWS x NR accumulators over kc steps. `from` null: start at zero. B advances by b_step elements a step.
+// ROWS x NR accumulators over kc steps. `from` null: start at zero. B advances by b_step elements a step. `ahead`: the address of what
+// is to be fetched on the way; it may lie behind the end.
 template <class P, int ROWS, bool PACKED_A, class BT>
-DEVICE void registers(const auto* RESTRICT a, const BT* RESTRICT b, i64 b_step, i64 kc, const typename P::T* from, typename P::T* to) {
+DEVICE void registers(const auto* RESTRICT a, const BT* RESTRICT b, i64 b_step, i64 kc, const typename P::T* from, typename P::T* to,
+                      [[maybe_unused]] u64 ahead) {
   using G = Tiling<P>;
   using V = typename G::V;
   using T = typename P::T;
@@ -106,6 +114,9 @@ DEVICE void registers(const auto* RESTRICT a, const BT* RESTRICT b, i64 b_step, 
     for (int j = 0; j < P::NRV; ++j) acc[i][j] = from ? load<V>(from + i * G::NR + j * P::LANES) : V{};
 #pragma GCC unroll 2
   for (i64 k = 0; k < kc; ++k, b += b_step) {
+    if constexpr (G::fetches)
+      for (i64 byte = 0; byte < G::fetched_bytes; byte += 64)
+        __builtin_prefetch(reinterpret_cast<const void*>(ahead + u64(k * G::fetched_bytes + byte)), 0, 3);
     V column[P::NRV];
 #pragma GCC unroll 8
     for (int j = 0; j < P::NRV; ++j) column[j] = load<V>(b + j * P::LANES);
@@ -156,10 +167,14 @@ DEVICE void tile(const typename P::A* a, const typename P::B* b, const typename 
         T* at = partial + (m - m_begin) * G::nc + (n - n_begin) * P::MR;
         const T* from = first ? nullptr : at;
         T* to = last ? row_buffer : at;
+        u64 ahead = 0;
+        if constexpr (G::fetches)
+          ahead = reinterpret_cast<u64>(panels + n * P::K + k * NR) + u64(NR * P::K) * sizeof(typename P::Panel) +
+                  u64((m - m_begin) / P::MR * kc * G::fetched_bytes);
         auto run = [&]<int ROWS>() {
           auto with_b = [&](const auto* column, i64 step) {
-            if constexpr (P::pack_a) registers<P, ROWS, true>(a_block + (m - m_begin) * G::kc, column, step, kc, from, to);
-            else registers<P, ROWS, false>(a + m * P::a_row + k * P::a_col, column, step, kc, from, to);
+            if constexpr (P::pack_a) registers<P, ROWS, true>(a_block + (m - m_begin) * G::kc, column, step, kc, from, to, ahead);
+            else registers<P, ROWS, false>(a + m * P::a_row + k * P::a_col, column, step, kc, from, to, ahead);
           };
           if constexpr (P::b_source == BSource::panels) with_b(panels + n * P::K + k * NR, NR);
           else if constexpr (P::b_source == BSource::task) with_b(b_block, NR);
