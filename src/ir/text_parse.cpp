@@ -65,7 +65,8 @@ struct Operand {
 
 class Parser {
  public:
-  Parser(std::string_view text, const std::map<std::string, HostTensor>& constants) : lexer_(text), constants_(constants) {}
+  Parser(std::string_view text, const std::map<std::string, HostTensor>& constants, bool structure_only = false)
+      : lexer_(text), constants_(constants), structure_only_(structure_only) {}
 
   Result<Graph> parse() {
     while (lexer_.peek().kind != TokenKind::end) {
@@ -242,6 +243,12 @@ class Parser {
     }
     const std::string hash = lexer_.peek().kind == TokenKind::hash ? lexer_.take().text : std::string();
     auto given = constants_.find(constant);
+    if (given == constants_.end() && structure_only_) {
+      RTX_CHECK(define(constant, static_cast<ValueId>(graph_.values.size())));
+      graph_.add_input(constant, *type.dtype, *type.shape);
+      graph_.inputs.pop_back();
+      return success();
+    }
     if (given == constants_.end()) return fail("the values of constant " + constant + " are not in the text and not given beside it");
     const HostTensor& tensor = given->second;
     if (tensor.dtype() != *type.dtype || to_shape(tensor.extents()) != *type.shape) {
@@ -487,6 +494,7 @@ class Parser {
 
   Lexer lexer_;
   const std::map<std::string, HostTensor>& constants_;
+  bool structure_only_;
   Graph graph_;
   std::unordered_map<std::string, ValueId> names_;
   std::map<std::string, Symbol> symbols_;
@@ -496,6 +504,8 @@ class Parser {
 }  // namespace
 
 Result<Graph> parse(std::string_view text, const std::map<std::string, HostTensor>& constants) { return Parser(text, constants).parse(); }
+
+Result<Graph> parse_structure(std::string_view text) { return Parser(text, {}, true).parse(); }
 
 Graph parse_or_die(std::string_view text) {
   auto graph = parse(text);

@@ -18,6 +18,16 @@ void expect_round_trip(const Graph& graph) {
   EXPECT_TRUE(same_structure(graph, *typed));
 }
 
+TEST(Text, a_structure_parses_without_the_values_of_large_constants) {
+  const auto graph = parse_or_die("i: i64[3]; w: const f32[2,2] {1, 2, 3, 4}; y = gather(w, i, axis=0); return y");
+  const auto text = to_text(graph, {.inline_constants_up_to = 1});
+  EXPECT_FALSE(parse(text).ok());
+  const auto structure = parse_structure(text);
+  ASSERT_TRUE(structure.ok()) << structure.error().text();
+  EXPECT_EQ(structure->inputs.size(), 1u);
+  EXPECT_EQ(structure->extents(structure->nodes[0].inputs[0]), (std::vector<int64_t>{2, 2}));
+}
+
 TEST(Text, graphs_with_all_kinds_of_values_survive_the_round_trip) {
   expect_round_trip(parse_or_die(R"(
     graph "a model";

@@ -1,6 +1,7 @@
 #include "rtx/convert.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -35,6 +36,12 @@ class Converter {
  private:
   static size_t at(ir::ValueId id) { return static_cast<size_t>(id); }
 
+  // A finite constant stays finite: the lowest f32 that masks are filled with would be an infinity, and 0 times it NaN.
+  static double in_range(double value, ir::DType dtype) {
+    const double largest = dtype == ir::DType::f16 ? 65504.0 : dtype == ir::DType::bf16 ? 0x1.fep127 : dtype == ir::DType::f32 ? 0x1.fffffep127 : INFINITY;
+    return std::isfinite(value) ? std::clamp(value, -largest, largest) : value;
+  }
+
   // The converted value as `dtype`; constants convert at once, others through a cast (one per value and type).
   ir::ValueId in(ir::ValueId id, ir::DType dtype) {
     if (id == ir::kNoValue) return ir::kNoValue;
@@ -45,7 +52,7 @@ class Converter {
       ir::HostTensor tensor = *old.constant;
       if (tensor.dtype() != dtype) {
         ir::HostTensor other(dtype, tensor.extents());
-        for (int64_t i = 0; i < tensor.count(); ++i) other.set_double(i, tensor.get_double(i));
+        for (int64_t i = 0; i < tensor.count(); ++i) other.set_double(i, in_range(tensor.get_double(i), dtype));
         tensor = std::move(other);
       }
       return casts_[key] = to_.add_constant(to_.fresh_name(old.name), std::move(tensor));

@@ -76,7 +76,7 @@ Result<std::vector<ir::HostTensor>> plan_inputs(const bundle::Plan& plan, const 
   std::vector<std::string> names;
   if (random) {
     // The plan's graph says which inputs are indices, so random ones stay in range.
-    auto graph = ir::parse(plan.graph);
+    auto graph = ir::parse_structure(plan.graph);
     if (graph.ok() && graph->inputs.size() == plan.inputs.size()) drawn = validate::make_inputs(*graph, *random, validate::InputKind::random);
   }
   for (const auto& item : named) {
