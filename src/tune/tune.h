@@ -51,14 +51,16 @@ class Evaluator {
   virtual void finish() = 0;
 };
 
+// `full_flops`: problems with more work have a companion (tune/companion.h).
+//
 // Evaluates in this process (tests, targets without worker processes): a candidate that crashes takes the process with it.
 std::unique_ptr<Evaluator> make_in_process_evaluator(backend::Compiler& compiler, backend::Device& device, const codegen::Dialect& dialect,
-                                                     uint64_t seed, int jobs);
+                                                     uint64_t seed, int jobs, double full_flops = validate::kFullReferenceFlops);
 
 // Evaluates in a worker process started as `command` (see tune/worker.h): one device there, one request at a time, killed and started
 // again when a candidate crashes or hangs. Compiling stays here, on `jobs` threads. `caps` are the device's as the worker will see it.
 std::unique_ptr<Evaluator> make_worker_evaluator(backend::Compiler& compiler, const backend::Caps& caps, const codegen::Dialect& dialect,
-                                                 std::vector<std::string> command, uint64_t seed, int jobs);
+                                                 std::vector<std::string> command, uint64_t seed, int jobs, double full_flops = validate::kFullReferenceFlops);
 
 struct Progress {
   std::function<void(std::string_view what, int done, int total)> report;

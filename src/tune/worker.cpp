@@ -3,7 +3,10 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
+#include <array>
+
 #include "ir/text.h"
+#include "tune/companion.h"
 #include "tune/frames.h"
 #include "tune/trial.h"
 
@@ -21,10 +24,14 @@ struct Problem {
 
 json failure(const std::string& text) { return {{"kind", "crashed"}, {"text", text}}; }
 
+using Problems = std::array<std::optional<Problem>, kChecks>;
+
+std::optional<Problem>& problem_of(const json& request, Problems& problems) { return problems.at(request.at("check").get<size_t>()); }
+
 json begin(const json& request, std::optional<Problem>* problem) {
   auto body = ir::parse(request.at("body").get<std::string>());
   if (!body.ok()) return failure("the body does not parse: " + body.error().what + " " + body.error().why);
-  auto cases = validate::make_cases(*body, request.at("seed"));
+  auto cases = validate::make_cases(*body, request.at("seed"), request.at("sampled"));
   if (!cases.ok()) return failure("the reference cannot run: " + cases.error().what + " " + cases.error().why);
   validate::Bounds bounds;
   bounds.rule = static_cast<validate::Rule>(request.at("rule").get<int>());
@@ -48,14 +55,14 @@ json evaluate(backend::Device& device, const json& request, const std::optional<
 int serve_worker(backend::Device& device, int input, int output) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // never outlive the tuner
   signal(SIGINT, SIG_IGN);           // Ctrl-C is the parent's to handle; it ends us by closing the pipe
-  std::optional<Problem> problem;
+  Problems problems;
   for (;;) {
     json request;
     if (read_frame(input, 1e9, &request) != ReadState::frame) return 0;
     const std::string type = request.value("type", "");
     json answer;
     try {  // nlohmann throws on a malformed request; nothing else here does
-      answer = type == "problem" ? begin(request, &problem) : evaluate(device, request, problem);
+      answer = type == "problem" ? begin(request, &problem_of(request, problems)) : evaluate(device, request, problem_of(request, problems));
     } catch (const std::exception& error) {
       answer = failure(error.what());
     }

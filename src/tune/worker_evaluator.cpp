@@ -4,12 +4,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "ir/text.h"
-#include "tune/evaluator.h"
+#include "tune/companion.h"
 #include "tune/frames.h"
 #include "tune/trial.h"
 #include "tune/tune.h"
@@ -91,30 +92,21 @@ class WorkerProcess {
 class WorkerEvaluator final : public Evaluator {
  public:
   WorkerEvaluator(backend::Compiler& compiler, const backend::Caps& caps, const codegen::Dialect& dialect, std::vector<std::string> command,
-                  uint64_t seed, int jobs)
-      : command_(std::move(command)), seed_(seed), ahead_(compiler, caps, dialect, jobs) {
+                  uint64_t seed, int jobs, double full_flops)
+      : command_(std::move(command)), seed_(seed), ahead_(compiler, caps, dialect, jobs), checks_(compiler, caps, dialect, jobs, full_flops) {
     signal(SIGPIPE, SIG_IGN);  // a worker that died is an outcome, not a signal
   }
 
   Outcome evaluate(const kernels::BoundProblem& problem, const ir::Graph& body, const kernels::Candidate& candidate, bool time_it,
                    double timeout_seconds) override {
     if (&problem != problem_) begin(problem);
+    checks_.prepare(problem, body);
     auto artefact = ahead_.get(problem, candidate.parameters);
     if (!artefact.ok()) return not_compiled(artefact.error());
-    if (auto ready = be_ready(problem, body); !ready.ok()) return Crashed{ready.error().what + ": " + ready.error().why};
-
-    json request = {{"type", "candidate"}, {"plan", to_json((*artefact)->plan)}, {"time", time_it}, {"timeout", timeout_seconds}};
-    const auto& bytes = (*artefact)->binary.bytes;
-    std::vector<uint8_t> binary(bytes.size());
-    if (!bytes.empty()) std::memcpy(binary.data(), bytes.data(), bytes.size());
-    request["binary"] = json::binary(std::move(binary));
-    json answer;
-    switch (worker_->ask(request, timeout_seconds, &answer)) {
-      case ReadState::timed_out: drop_worker(true); return TimedOut{timeout_seconds};
-      case ReadState::closed: return Crashed{drop_worker(false)};
-      case ReadState::frame: break;
-    }
-    auto outcome = outcome_from_json(answer);
+    const auto try_on = [&](Check check, const kernels::BoundProblem& of, const ir::Graph& graph, const Artefact& tried, bool time) {
+      return ask(check, of, graph, tried, time, timeout_seconds);
+    };
+    auto outcome = checks_.run(problem, body, **artefact, candidate.parameters, time_it, try_on);
     if (std::holds_alternative<Measured>(outcome)) accepted_[candidate.parameters] = *artefact;
     return outcome;
   }
@@ -128,38 +120,60 @@ class WorkerEvaluator final : public Evaluator {
   void prefetch(const kernels::BoundProblem& problem, const std::vector<kernels::Candidate>& next) override {
     if (&problem != problem_) begin(problem);
     ahead_.start(problem, next);
+    checks_.prefetch(next);
   }
 
   void finish() override {
     ahead_.clear();
+    checks_.begin();
     problem_ = nullptr;
   }
 
  private:
   void begin(const kernels::BoundProblem& problem) {
     ahead_.clear();
+    checks_.begin();
     accepted_.clear();
     problem_ = &problem;
-    worker_knows_problem_ = false;
+    worker_knows_.fill(false);
   }
 
-  Status be_ready(const kernels::BoundProblem& problem, const ir::Graph& body) {
+  // Tries an artefact in the worker, which is told of a check's problem first.
+  Outcome ask(Check check, const kernels::BoundProblem& problem, const ir::Graph& body, const Artefact& artefact, bool time_it, double timeout_seconds) {
+    if (auto ready = be_ready(check, problem, body); !ready.ok()) return Crashed{ready.error().what + ": " + ready.error().why};
+    json request = {{"type", "candidate"}, {"check", static_cast<int>(check)}, {"plan", to_json(artefact.plan)}, {"time", time_it}, {"timeout", timeout_seconds}};
+    std::vector<uint8_t> binary(artefact.binary.bytes.size());
+    if (!binary.empty()) std::memcpy(binary.data(), artefact.binary.bytes.data(), binary.size());
+    request["binary"] = json::binary(std::move(binary));
+    json answer;
+    switch (worker_->ask(request, timeout_seconds, &answer)) {
+      case ReadState::timed_out: drop_worker(true); return TimedOut{timeout_seconds};
+      case ReadState::closed: return Crashed{drop_worker(false)};
+      case ReadState::frame: break;
+    }
+    return outcome_from_json(answer);
+  }
+
+  Status be_ready(Check check, const kernels::BoundProblem& problem, const ir::Graph& body) {
     if (!worker_) {
       RTX_TRY(worker_, WorkerProcess::start(command_));
-      worker_knows_problem_ = false;
+      worker_knows_.fill(false);
     }
-    if (worker_knows_problem_) return success();
+    bool& knows = worker_knows_[static_cast<size_t>(check)];
+    if (knows) return success();
     const auto bounds = bounds_of(problem.tolerance());
     const json request = {{"type", "problem"},
+                          {"check", static_cast<int>(check)},
                           {"body", ir::to_text(body, {.inline_constants_up_to = 1 << 20})},
                           {"seed", seed_},
+                          {"sampled", check == Check::sampled},
                           {"rule", static_cast<int>(bounds.rule)},
                           {"terms", bounds.terms}};
     json answer;
     if (worker_->ask(request, kProblemSeconds, &answer) != ReadState::frame)
       return error_of(ErrorKind::device, "the tuning worker did not get ready", drop_worker(false));
     if (answer.value("kind", "") != "ready") return error_of(ErrorKind::internal, "the tuning worker refused the problem", answer.value("text", ""));
-    worker_knows_problem_ = true;
+    knows = true;
     return success();
   }
 
@@ -172,17 +186,18 @@ class WorkerEvaluator final : public Evaluator {
   std::vector<std::string> command_;
   uint64_t seed_;
   const kernels::BoundProblem* problem_ = nullptr;
-  bool worker_knows_problem_ = false;
+  std::array<bool, kChecks> worker_knows_{};
   std::unique_ptr<WorkerProcess> worker_;
   std::map<std::string, std::shared_ptr<const Artefact>> accepted_;
   CompileAhead ahead_;
+  Checks checks_;
 };
 
 }  // namespace
 
 std::unique_ptr<Evaluator> make_worker_evaluator(backend::Compiler& compiler, const backend::Caps& caps, const codegen::Dialect& dialect,
-                                                 std::vector<std::string> command, uint64_t seed, int jobs) {
-  return std::make_unique<WorkerEvaluator>(compiler, caps, dialect, std::move(command), seed, jobs);
+                                                 std::vector<std::string> command, uint64_t seed, int jobs, double full_flops) {
+  return std::make_unique<WorkerEvaluator>(compiler, caps, dialect, std::move(command), seed, jobs, full_flops);
 }
 
 }  // namespace rtx::tune

@@ -1,8 +1,9 @@
 // Runs a plan on a device the way nobody kind would: outputs and workspace full of NaN bytes, guard bytes around every buffer.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
-#include "validate/serial.h"
+#include "validate/axes.h"
 #include "validate/validate.h"
 
 namespace rtx::validate {
@@ -175,31 +176,42 @@ class Checker {
         }
     }
     Bounds bounds = bounds_;
-    if (ir::is_floating(value.dtype)) {
-      // Hard inputs: the larger of the class's tolerance and four times what a plain serial implementation loses on this input. Random
-      // ones are hard where that implementation misses the tolerance too, as where a graph adds -10000 to what it exponentiates.
-      const Comparison plain = compare(value.name, found, item.wanted[o], bounds);
-      if (plain.agrees) return;
-      SerialError serial{item.serial_error, item.serial_rows};
-      if (item.kind != InputKind::hard) serial = serial_error(body_, item.inputs, item.wanted);
-      if (item.kind == InputKind::hard || serial.norm > plain.detail.norm_allowed) {
-        if (plain.detail.norm_allowed > 0) bounds.scale *= std::max(1.0, 4 * serial.norm / plain.detail.norm_allowed);
-        // A row may cancel where the rest of the tensor does not, as exp(x) - 1 near 0: the norm over all rows says nothing of it.
-        if (o < serial.rows.size()) bounds.row_allowance = serial.rows[o];
-        for (auto& allowance : bounds.row_allowance) allowance *= 4;
-      }
+    if (item.kind != InputKind::random && ir::is_floating(value.dtype)) {
+      // Hard inputs: the larger of the class's tolerance and four times what a plain serial implementation loses on this input. A row
+      // may cancel where the rest does not, and the norm says nothing of it: an element gets the larger of its bound and four times
+      // what that implementation loses in its row.
+      bounds.norm_allowance = 4 * item.serial_error;
+      if (o < item.serial_rows.size()) bounds.row_allowance = item.serial_rows[o];
+      for (auto& allowance : bounds.row_allowance) allowance *= 4;
+    }
+    const auto kind = std::string(item.kind == InputKind::random ? "random inputs: " : "hard inputs: ");
+    const auto is_poison = [&](const std::byte* element) { return std::all_of(element, element + width, [&](std::byte b) { return b == poison; }); };
+    if (!item.rows.empty()) {
+      const Comparison sampled = compare(value.name, take_rows(found, item.rows, item.row_dimensions[o]), item.wanted[o], bounds);
+      if (!sampled.agrees) faults.push_back({Fault::Kind::wrong_numbers, kind + "of a sample of rows, " + sampled.detail.text()});
+      else check_unsampled(found, item.wanted[o], kind + value.name, is_poison, faults);
+      return;
     }
     const Comparison comparison = compare(value.name, found, item.wanted[o], bounds);
     if (comparison.agrees) return;
     // An output byte pattern that is still the poison tells an element that was never written.
-    bool unwritten = false;
-    if (comparison.detail.first_wrong >= 0 && found.count() > 0) {
-      const auto* element = found.bytes() + comparison.detail.first_wrong * width;
-      unwritten = std::all_of(element, element + width, [&](std::byte b) { return b == poison; });
+    const bool unwritten = comparison.detail.first_wrong >= 0 && found.count() > 0 && is_poison(found.bytes() + comparison.detail.first_wrong * width);
+    faults.push_back({unwritten ? Fault::Kind::unwritten : Fault::Kind::wrong_numbers, (unwritten ? "left elements unwritten; " : "") + kind + comparison.detail.text()});
+  }
+
+  // What no reference was computed for is at least written, and finite where the sample is.
+  template <class IsPoison>
+  static void check_unsampled(const ir::HostTensor& found, const reference::RefTensor& wanted, const std::string& what, const IsPoison& is_poison,
+                              std::vector<Fault>& faults) {
+    const bool finite = std::all_of(wanted.reals.begin(), wanted.reals.end(), [](double value) { return std::isfinite(value); });
+    const int64_t width = ir::bytes_of(found.dtype());
+    for (int64_t i = 0; i < found.count(); ++i) {
+      const bool unwritten = is_poison(found.bytes() + i * width);
+      if (!unwritten && (!finite || std::isfinite(found.get_double(i)))) continue;
+      faults.push_back({unwritten ? Fault::Kind::unwritten : Fault::Kind::wrong_numbers,
+                        what + (unwritten ? ": left unwritten, first at element " : ": not finite outside the sampled rows, first at element ") + std::to_string(i)});
+      return;
     }
-    faults.push_back({unwritten ? Fault::Kind::unwritten : Fault::Kind::wrong_numbers,
-                      (unwritten ? "left elements unwritten; " : "") + std::string(item.kind == InputKind::hard ? "hard inputs: " : "random inputs: ") +
-                          comparison.detail.text()});
   }
 
   backend::Device& device_;

@@ -4,6 +4,8 @@
 #include <map>
 #include <random>
 
+#include "validate/axes.h"
+#include "validate/roles.h"
 #include "validate/serial.h"
 #include "validate/validate.h"
 
@@ -71,50 +73,149 @@ bool has_op(const ir::Graph& graph, std::initializer_list<Op> ops) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const ir::Node& node) { return std::find(ops.begin(), ops.end(), node.op) != ops.end(); });
 }
 
-// `gentle`: for attention, whose softmax turns logits of 1e6 and their rounding into a coin toss that no implementation wins.
-void fill_floating(ir::HostTensor& tensor, std::mt19937_64& random, InputKind kind, bool positive, bool gentle, size_t input) {
-  std::normal_distribution<double> normal;
-  std::uniform_real_distribution<double> uniform(-1, 1);
-  const int64_t columns = tensor.extents().empty() ? 1 : std::max<int64_t>(tensor.extents().back(), 1);
-  const bool narrow_format = tensor.dtype() == DType::f16;
-  for (int64_t i = 0; i < tensor.count(); ++i) {
-    double value = normal(random);
-    if (kind == InputKind::hard) {
-      // Rows take turns: a large mean, sums that cancel, magnitudes far apart, zeros of both signs among small values.
-      switch ((i / columns + static_cast<int64_t>(input)) % 4) {
-        case 0: value = (gentle ? 4.0 : narrow_format ? 64.0 : 4096.0) + value; break;
-        case 1: value = (i % 2 ? -1.0 : 1.0) * (gentle ? 2.0 : narrow_format ? 32.0 : 1000.0) + 0.01 * value; break;
-        case 2: value = uniform(random) * std::ldexp(1.0, static_cast<int>((gentle ? 3 : 8) * uniform(random))); break;
-        default: value = gentle ? value : i % 5 == 0 ? (i % 2 ? -0.0 : 0.0) : std::ldexp(value, narrow_format ? -14 : -20); break;
+// What is hard about a row of numbers, in turn: a large mean, sums that cancel, magnitudes far apart, zeros of both signs among
+// numbers near the smallest ones that matter.
+enum class Hardship : uint8_t { large_mean, cancelling, far_apart, tiny };
+Hardship hardship(uint64_t turn) { return static_cast<Hardship>(turn % 4); }
+
+struct Draw {
+  std::mt19937_64 random;
+  std::normal_distribution<double> normal{};
+  std::uniform_real_distribution<double> uniform{-1, 1};
+  bool narrow_format = false;  // f16: nothing above 65504
+
+  double number() { return normal(random); }
+  double mean() const { return narrow_format ? 64.0 : 4096.0; }
+  double hard(Hardship kind, bool odd, int64_t i) {
+    switch (kind) {
+      case Hardship::large_mean: return mean() + number();
+      case Hardship::cancelling: return (odd ? -1.0 : 1.0) * (narrow_format ? 32.0 : 1000.0) + 0.01 * number();
+      case Hardship::far_apart: {
+        const double value = uniform(random);
+        return value * std::ldexp(1.0, static_cast<int>(8 * uniform(random)));
+      }
+      default: {
+        const double value = number();
+        return i % 5 == 0 ? (i % 2 ? -0.0 : 0.0) : std::ldexp(value, narrow_format ? -14 : -20);
       }
     }
-    tensor.set_double(i, positive ? std::abs(value) + 1e-3 : value);
+  }
+
+  // Queries and keys whose products are hard to sum while the logits stay within tens, so that f32 still decides the softmax:
+  //   large mean    q = 4096 + n      k = 1/16 + n / 400         logits of one query share a shift of a few thousands
+  //   cancelling    q = +-1000 + n    k = 4 + n / 100            terms of 4000 cancel along the depth
+  //   far apart     rows of q by 2^-6 to 2^6, of k by 2^-2 to 2^2
+  //   tiny          every key weighs the same
+  // The noise of k is what makes logits differ; `steady` is the deviation of q.k for deviations of 1 with the operator's scale.
+  double score_operand(const Role& role, double steady, int64_t i) {
+    const bool query = role.of == Role::query;
+    switch (hardship(role.head)) {
+      case Hardship::large_mean: return query ? mean() + number() : 1.0 / 16 + 10 / (steady * mean()) * number();
+      case Hardship::cancelling: {
+        const double large = narrow_format ? 32.0 : 1000.0;
+        return query ? (role.column % 2 ? -large : large) + 0.01 * number() : 4 + 10 / (steady * large) * number();
+      }
+      case Hardship::far_apart: return number() * std::ldexp(1.0, static_cast<int>(role.row % 65521 * 7 % (query ? 13 : 5)) - (query ? 6 : 2));
+      default: return hard(Hardship::tiny, false, i);
+    }
+  }
+};
+
+// sqrt(depth) * scale of the graph's attention: what a logit's deviation is made of.
+double steady_logit(const ir::Graph& graph) {
+  for (const auto& node : graph.nodes)
+    if (node.op == Op::attention) {
+      const double steady = std::abs(node.attributes.real("scale", 1.0)) * std::sqrt(static_cast<double>(std::max<int64_t>(graph.extents(node.inputs[0])[3], 1)));
+      return steady > 0 ? steady : 1.0;
+    }
+  return 1.0;
+}
+
+// Deviation of random numbers, by ValueId: a product's right operand is drawn so that the product is as large as its left operand.
+// Through a few layers of weights of deviation 1 numbers would grow until a softmax of them hangs on the last bit of f32.
+std::vector<double> deviations(const ir::Graph& graph) {
+  std::vector<double> out(graph.values.size(), 1.0);
+  for (size_t n = graph.nodes.size(); n-- > 0;) {
+    const auto& node = graph.nodes[n];
+    if (node.op == Op::matmul) {
+      const auto b = graph.extents(node.inputs[1]);
+      const int64_t terms = b[b.size() - (node.attributes.integer("trans_b") != 0 ? 1 : 2)];
+      out[static_cast<size_t>(node.inputs[1])] = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(terms, 1)));
+    } else if (node.op == Op::cast || (ir::info(node.op).op_class == ir::OpClass::movement && node.op != Op::rotary)) {
+      double& from = out[static_cast<size_t>(node.inputs[0])];
+      from = std::min(from, out[static_cast<size_t>(node.outputs[0])]);
+    }
+  }
+  return out;
+}
+
+// What one input is drawn from.
+struct Recipe {
+  InputKind kind = InputKind::random;
+  bool positive = false;
+  bool mask = false;                          // 0 and 1
+  const std::vector<Role>* roles = nullptr;   // of an attention's operands
+  double steady = 1.0;
+  double deviation = 1.0;                     // of random numbers
+};
+
+// A mask's first column is kept and its second is not, whichever of 0 and 1 keeps: nobody is left with penalties alone, which f32
+// cannot tell apart once the logits are added to them.
+bool mask_bit(int64_t column, std::mt19937_64& random) { return column == 0 ? true : column == 1 ? false : (random() & 1) != 0; }
+
+void fill_floating(ir::HostTensor& tensor, uint64_t seed, const Recipe& recipe, size_t input) {
+  Draw draw{std::mt19937_64(seed)};
+  draw.narrow_format = tensor.dtype() == DType::f16;
+  const int64_t columns = tensor.extents().empty() ? 1 : std::max<int64_t>(tensor.extents().back(), 1);
+  for (int64_t i = 0; i < tensor.count(); ++i) {
+    double value = 0;
+    const Role role = recipe.roles ? (*recipe.roles)[static_cast<size_t>(i)] : Role{};
+    if (recipe.mask) {
+      value = mask_bit(i % columns, draw.random) ? 1 : 0;
+    } else if (recipe.kind == InputKind::random || role.of == Role::several) {
+      value = recipe.kind == InputKind::random ? recipe.deviation * draw.number() : draw.number();
+    } else if (role.of == Role::query || role.of == Role::key) {
+      value = recipe.kind == InputKind::hard_scores ? draw.score_operand(role, recipe.steady, i) : draw.number();
+    } else if (role.of == Role::value) {
+      // A head has one hardship: in a mixture the largest numbers of a sum would hide the rest. What cancels does so along the keys.
+      value = recipe.kind == InputKind::hard_scores ? draw.number() : draw.hard(hardship(role.head), role.row % 2 != 0, i);
+    } else {
+      value = draw.hard(hardship(static_cast<uint64_t>(i / columns) + input), i % 2 != 0, i);
+    }
+    tensor.set_double(i, recipe.positive ? std::abs(value) + 1e-3 : value);
   }
 }
 
 // `zero_integers`: for graphs that compute indices from integers in ways index_ranges does not follow.
 std::vector<ir::HostTensor> draw(const ir::Graph& graph, uint64_t seed, InputKind kind, bool zero_integers) {
   const auto ranges = index_ranges(graph);
-  const bool gentle = has_op(graph, {Op::attention});
+  const auto roles = kind == InputKind::random ? decltype(attention_roles(graph)){} : attention_roles(graph);
+  const auto masks = penalty_masks(graph);
+  const auto deviation = deviations(graph);
   const bool positive = has_op(graph, {Op::log, Op::sqrt, Op::pow});
   std::vector<ir::HostTensor> out;
   for (size_t input = 0; input < graph.inputs.size(); ++input) {
     const ir::ValueId id = graph.inputs[input];
     const auto& value = graph.value(id);
-    std::mt19937_64 random(seed * 1000003 + input);
+    const uint64_t number = seed * 1000003 + input;
+    const bool mask = masks[static_cast<size_t>(id)];
     ir::HostTensor tensor(value.dtype, graph.extents(id));
     if (ir::is_floating(value.dtype)) {
-      fill_floating(tensor, random, kind, positive && (seed % 2 == 0), gentle, input);
+      const auto known = roles.find(id);
+      fill_floating(tensor, number, {kind, positive && seed % 2 == 0, mask, known == roles.end() ? nullptr : &known->second, steady_logit(graph), deviation[static_cast<size_t>(id)]},
+                    input);
     } else {
+      std::mt19937_64 random(number);
       Range range{ir::info(value.dtype).kind == ir::DTypeKind::signed_integer ? -8 : 0, 8};
-      if (value.dtype == DType::boolean) range = {0, 1};
+      if (value.dtype == DType::boolean || mask) range = {0, 1};
       if (auto known = ranges.find(id); known != ranges.end()) range = known->second;
       if (ir::info(value.dtype).kind != ir::DTypeKind::signed_integer) range.low = std::max<int64_t>(range.low, 0);
       if (range.high < range.low) range = {0, 0};
       if (zero_integers) range = {0, 0};
       std::uniform_int_distribution<int64_t> any(range.low, range.high);
-      for (int64_t i = 0; i < tensor.count(); ++i) tensor.set_int(i, any(random));
-      if (tensor.count() > 1) {  // the ends of the range are where code goes wrong
+      const int64_t columns = tensor.extents().empty() ? 1 : std::max<int64_t>(tensor.extents().back(), 1);
+      for (int64_t i = 0; i < tensor.count(); ++i) tensor.set_int(i, mask ? (mask_bit(i % columns, random) ? range.high : range.low) : any(random));
+      if (tensor.count() > 1 && !mask) {  // the ends of the range are where code goes wrong
         tensor.set_int(0, range.high);
         tensor.set_int(tensor.count() - 1, range.low);
       }
@@ -124,28 +225,41 @@ std::vector<ir::HostTensor> draw(const ir::Graph& graph, uint64_t seed, InputKin
   return out;
 }
 
+// Computes what an input set should give: in full, or for the rows of a sample.
+Status complete(const ir::Graph& body, const std::optional<RowSample>& sample, Case& item) {
+  const ir::Graph& graph = sample ? sample->graph : body;
+  std::vector<ir::HostTensor> taken;
+  if (sample) {
+    item.rows = sample->rows;
+    item.row_dimensions = sample->outputs;
+    for (size_t i = 0; i < item.inputs.size(); ++i) taken.push_back(take_rows(item.inputs[i], sample->rows, sample->inputs[i]));
+  }
+  const auto& inputs = sample ? taken : item.inputs;
+  RTX_TRY(item.wanted, reference::run(graph, inputs));
+  if (item.kind == InputKind::random) return success();
+  auto serial = serial_error(graph, inputs, item.wanted);
+  item.serial_error = serial.norm;
+  item.serial_rows = std::move(serial.rows);
+  return success();
+}
+
 }  // namespace
 
 std::vector<ir::HostTensor> make_inputs(const ir::Graph& graph, uint64_t seed, InputKind kind) { return draw(graph, seed, kind, false); }
 
-Result<std::vector<Case>> make_cases(const ir::Graph& body, uint64_t seed) {
+Result<std::vector<Case>> make_cases(const ir::Graph& body, uint64_t seed, bool sampled) {
   std::vector<Case> cases;
+  const auto sample = sampled ? sample_rows(body, seed) : std::nullopt;
   // seed and seed + 1: one of them is positive where logarithms, roots and powers want it.
-  const std::pair<uint64_t, InputKind> wanted[] = {{seed, InputKind::random}, {seed + 1, InputKind::hard}};
+  std::vector<std::pair<uint64_t, InputKind>> wanted = {{seed, InputKind::random}, {seed + 1, InputKind::hard}};
+  if (has_op(body, {Op::attention})) wanted.push_back({seed + 2, InputKind::hard_scores});
   for (const auto& [number, kind] : wanted) {
     Case item;
     item.kind = kind;
     item.inputs = make_inputs(body, number, kind);
-    auto computed = reference::run(body, item.inputs);
-    if (!computed.ok()) {  // an index out of range: zeros index everything that has elements
+    if (auto done = complete(body, sample, item); !done.ok()) {  // an index out of range: zeros index everything that has elements
       item.inputs = draw(body, number, kind, true);
-      computed = reference::run(body, item.inputs);
-    }
-    RTX_TRY(item.wanted, std::move(computed));
-    if (kind == InputKind::hard) {
-      auto serial = serial_error(body, item.inputs, item.wanted);
-      item.serial_error = serial.norm;
-      item.serial_rows = std::move(serial.rows);
+      RTX_CHECK(complete(body, sample, item));
     }
     cases.push_back(std::move(item));
   }

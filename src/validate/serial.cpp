@@ -34,14 +34,24 @@ HostTensor serial_matmul(const ir::Graph& graph, const ir::Node& node, const Hos
     }
     return offset;
   };
+  // Every element is one running sum over p in order; a whole row of them is kept at a time, so that B is read along its rows.
+  std::vector<float> line(static_cast<size_t>(k)), table(static_cast<size_t>(k * n)), sums(static_cast<size_t>(n));
+  int64_t loaded = -1;
   for (int64_t batch = 0; batch < batches; ++batch) {
     const int64_t a0 = batch_offset(batch, ae, ra), b0 = batch_offset(batch, be, rb);
-    for (int64_t i = 0; i < m; ++i)
-      for (int64_t j = 0; j < n; ++j) {
-        float sum = 0;
-        for (int64_t p = 0; p < k; ++p) sum += at(a, a0 + (ta ? p * m + i : i * k + p)) * at(b, b0 + (tb ? j * k + p : p * n + j));
-        out.set_double((batch * m + i) * n + j, sum);
+    for (int64_t p = 0; p < k && loaded != b0; ++p)
+      for (int64_t j = 0; j < n; ++j) table[static_cast<size_t>(p * n + j)] = at(b, b0 + (tb ? j * k + p : p * n + j));
+    loaded = b0;
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t p = 0; p < k; ++p) line[static_cast<size_t>(p)] = at(a, a0 + (ta ? p * m + i : i * k + p));
+      std::fill(sums.begin(), sums.end(), 0.0f);
+      for (int64_t p = 0; p < k; ++p) {
+        const float factor = line[static_cast<size_t>(p)];
+        const float* row = table.data() + p * n;
+        for (int64_t j = 0; j < n; ++j) sums[static_cast<size_t>(j)] += factor * row[j];
       }
+      for (int64_t j = 0; j < n; ++j) out.set_double((batch * m + i) * n + j, sums[static_cast<size_t>(j)]);
+    }
   }
   return out;
 }
@@ -178,12 +188,11 @@ bool is_row_operator(Op op) {
   return op == Op::reduce_sum || op == Op::reduce_mean || op == Op::softmax || op == Op::layer_norm || op == Op::rms_norm;
 }
 
-// A row in which the serial loop was lucky is as hard as the others: it gets at least their typical error, relative to its values.
+// A row in which the serial loop was lucky is as hard as the others like it: it gets at least their typical error, relative to its
+// values. Like it are all rows, and those that share one of its outer coordinates: a head, where hardness goes by heads.
 void spread(const reference::RefTensor& wanted, int64_t columns, std::vector<double>& rows) {
   constexpr double kMost = 1e-2;
   std::vector<double> sizes(rows.size());
-  double squares = 0;
-  int64_t count = 0;
   for (size_t r = 0; r < rows.size(); ++r) {
     double sum = 0;
     for (int64_t i = 0; i < columns; ++i) {
@@ -191,12 +200,27 @@ void spread(const reference::RefTensor& wanted, int64_t columns, std::vector<dou
       if (std::isfinite(w)) sum += w * w;
     }
     sizes[r] = std::sqrt(sum / static_cast<double>(columns));
-    if (sizes[r] == 0) continue;
-    const double relative = std::min(rows[r] / sizes[r], kMost);
-    squares += relative * relative, ++count;
   }
-  const double typical = count > 0 ? std::sqrt(squares / static_cast<double>(count)) : 0;
-  for (size_t r = 0; r < rows.size(); ++r) rows[r] = std::max(rows[r], typical * sizes[r]);
+  std::vector<double> typical(rows.size());
+  // Rows with one coordinate are those with one value of r / stride % extent; one group of all rows has stride = rows.
+  const auto by = [&](size_t stride, size_t extent) {
+    std::vector<double> squares(extent), counts(extent);
+    for (size_t r = 0; r < rows.size(); ++r) {
+      if (sizes[r] == 0) continue;
+      const double relative = std::min(rows[r] / sizes[r], kMost);
+      squares[r / stride % extent] += relative * relative, counts[r / stride % extent] += 1;
+    }
+    for (size_t r = 0; r < rows.size(); ++r)
+      if (const size_t group = r / stride % extent; counts[group] > 0) typical[r] = std::max(typical[r], std::sqrt(squares[group] / counts[group]));
+  };
+  by(std::max<size_t>(rows.size(), 1), 1);
+  size_t stride = 1;
+  for (size_t d = wanted.extents.size() < 2 ? 0 : wanted.extents.size() - 1; d-- > 0;) {
+    const auto extent = static_cast<size_t>(std::max<int64_t>(wanted.extents[d], 1));
+    if (extent > 1 && extent < rows.size()) by(stride, extent);
+    stride *= extent;
+  }
+  for (size_t r = 0; r < rows.size(); ++r) rows[r] = std::max(rows[r], typical[r] * sizes[r]);
 }
 
 }  // namespace

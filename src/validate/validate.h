@@ -3,6 +3,7 @@
 // (docs/architecture.md gives the table and where each number comes from).
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,13 @@ struct Bounds {
   int64_t terms = 1;
   double scale = 1.0;         // multiplies the norm tolerance (attention, recorded data)
   double element_ulps = 4.0;
-  std::vector<double> row_allowance = {};  // added to the bound of each element of a row (hard inputs); empty: nothing is
+  bool unrounded = false;     // bf16 against the reference as it is, not rounded to bf16
+  double norm_allowance = 0;  // the tolerance where it is larger than the dtype's own (hard inputs)
+  std::vector<double> row_allowance = {};  // what an element of a row may differ by where that is more than the bound (hard inputs)
 };
+
+// Norm tolerance of a dtype for sums of `terms` terms.
+double norm_tolerance(ir::DType dtype, int64_t terms);
 
 struct Mismatch {
   std::string output;
@@ -47,7 +53,9 @@ Comparison compare(const std::string& name, const ir::HostTensor& found, const r
 // Recorded data of others: f32 2e-5, f16 2e-3, bf16 1.6e-2 of max |ref| per element, never below 2 x noise.
 Comparison compare_recorded(const std::string& name, const ir::HostTensor& found, const ir::HostTensor& wanted, double noise);
 
-enum class InputKind : uint8_t { random, hard };  // hard: large mean, cancelling sums, wide magnitudes, -0, subnormals
+// hard: large mean, cancelling sums, wide magnitudes, -0, tiny numbers; of an attention's operands only the values are.
+// hard_scores: queries and keys are, the values are random.
+enum class InputKind : uint8_t { random, hard, hard_scores };
 // Inputs for a graph from a seed; index inputs (gather, gather_nd, scatter_nd and what feeds them) stay in range.
 std::vector<ir::HostTensor> make_inputs(const ir::Graph& graph, uint64_t seed, InputKind kind);
 
@@ -58,8 +66,18 @@ struct Case {
   InputKind kind = InputKind::random;
   double serial_error = 0;        // hard cases: error of a plain serial f32 implementation, norm
   std::vector<std::vector<double>> serial_rows;  // and its largest error in each row of each floating output
+  // A sample: `wanted` holds these rows only, along these dimensions of each output; empty: everything.
+  std::vector<int64_t> rows;
+  std::vector<std::vector<size_t>> row_dimensions;
 };
-Result<std::vector<Case>> make_cases(const ir::Graph& body, uint64_t seed);
+// `sampled`: at least 64 rows of each output (first, last, at the edges of tiles, random) in place of all, where rows can be had apart.
+Result<std::vector<Case>> make_cases(const ir::Graph& body, uint64_t seed, bool sampled = false);
+
+// Above this much work the reference computes a sample of rows, and everything on a smaller problem beside it.
+constexpr double kFullReferenceFlops = 20e9;
+// For a body with more work than `full_flops`: the same body with smaller extents that leave the same remainders to tiles. None for
+// smaller ones, and where no extent may change: they are computed in full.
+std::optional<ir::Graph> small_companion(const ir::Graph& body, double full_flops = kFullReferenceFlops);
 
 // Runs a plan on a device with outputs and workspace poisoned by NaN bytes and guard bytes around every buffer.
 struct RunResult {

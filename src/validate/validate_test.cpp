@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "ir/text.h"
+#include "validate/host_device_testing.h"
+#include "validate/serial.h"
 
 namespace rtx::validate {
 namespace {
@@ -60,14 +62,27 @@ TEST(Compare, longer_sums_may_differ_by_the_root_of_their_length) {
   EXPECT_TRUE(against(found, wanted, {.rule = Rule::norm_element, .terms = 16 * 1024}).agrees);
 }
 
-TEST(Compare, an_element_may_differ_by_what_a_serial_loop_loses_in_its_row_and_no_other) {
+TEST(Compare, an_element_may_differ_by_the_larger_of_its_bound_and_what_a_serial_loop_loses_in_its_row) {
   const auto wanted = tensor(DType::f32, {2, 2}, {1e-6, 1e-6, 1, 1});
   Bounds bounds;
-  bounds.row_allowance = {4e-8, 0};
+  bounds.row_allowance = {4e-8, 1e-5};  // the second row's own bound, 1.65e-5, is the larger: nothing is added to it
   const auto first = tensor(DType::f32, {2, 2}, {1e-6 + 3e-8, 1e-6, 1, 1}), second = tensor(DType::f32, {2, 2}, {1e-6, 1e-6, 1, 1 + 2e-5});
   EXPECT_FALSE(against(first, wanted).agrees);
   EXPECT_TRUE(against(first, wanted, bounds).agrees);
   EXPECT_FALSE(against(second, wanted, bounds).agrees);
+}
+
+TEST(Compare, an_allowance_for_the_norm_replaces_the_tolerance_where_it_is_larger) {
+  HostTensor wanted(DType::f32, {1, 100}), found(DType::f32, {1, 100});
+  for (int64_t i = 0; i < 100; ++i) wanted.set_double(i, 1), found.set_double(i, 1 + 3e-6);
+  Bounds bounds;
+  bounds.norm_allowance = 2e-6;
+  EXPECT_FALSE(against(found, wanted, bounds).agrees);
+  bounds.norm_allowance = 4e-6;
+  EXPECT_TRUE(against(found, wanted, bounds).agrees);
+  bounds.terms = 64 * 1024;  // 8e-6
+  bounds.norm_allowance = 2e-6;
+  EXPECT_TRUE(against(found, wanted, bounds).agrees);
 }
 
 TEST(Compare, bf16_is_judged_against_the_rounded_reference) {
@@ -110,6 +125,51 @@ TEST(Inputs, a_seed_always_gives_the_same_bytes) {
   EXPECT_FALSE(make_inputs(graph, 5, InputKind::random)[0].same_bytes(make_inputs(graph, 6, InputKind::random)[0]));
 }
 
+// f32 cannot tell logits apart to which -10000 was added, so somebody is always kept.
+TEST(Inputs, what_a_large_constant_makes_a_penalty_of_is_a_mask_that_keeps_some_and_not_others) {
+  for (const char* type : {"f32", "i64"}) {
+    const auto graph = ir::parse_or_die("s: f32[3,2,7]; m: " + std::string(type) + "[2,7]; c = cast(m): f32; one: const f32[] {1}; low: const f32[] {-10000}; "
+                                        "d = sub(one, c); p = mul(d, low); t = add(s, p); y = softmax(t, axis=2); return y");
+    for (const auto kind : {InputKind::random, InputKind::hard}) {
+      const auto inputs = make_inputs(graph, 3, kind);
+      for (int64_t i = 0; i < inputs[1].count(); ++i) {
+        const double bit = inputs[1].get_double(i);
+        EXPECT_TRUE(bit == 0 || bit == 1) << bit;
+        EXPECT_TRUE(i % 7 > 1 || bit == (i % 7 == 0 ? 1 : 0)) << i;
+      }
+      EXPECT_NE(inputs[0].get_double(0), 0);
+    }
+    const auto cases = make_cases(graph, 3);
+    const auto serial = serial_error(graph, (*cases)[0].inputs, (*cases)[0].wanted);
+    EXPECT_LT(serial.norm, 1e-6) << "the random inputs of such a graph are as good as any";
+  }
+  const auto harmless = ir::parse_or_die("x: f32[64]; c: const f32[] {1000}; y = mul(x, c); return y");
+  EXPECT_LT(make_inputs(harmless, 3, InputKind::random)[0].get_double(2) * make_inputs(harmless, 3, InputKind::random)[0].get_double(2), 100);
+}
+
+TEST(Inputs, products_do_not_grow_through_layers_of_weights) {
+  const auto graph = ir::parse_or_die("x: f32[8,512]; a: f32[512,512]; t = transpose(a, perm=[1,0]); h = matmul(x, t); b: f32[512,512]; y = matmul(h, b); return y");
+  const auto cases = make_cases(graph, 3);
+  ASSERT_TRUE(cases.ok());
+  double squares = 0;
+  for (const double value : (*cases)[0].wanted[0].reals) squares += value * value;
+  EXPECT_NEAR(std::sqrt(squares / (8 * 512)), 1.0, 0.2);
+}
+
+// Packed queries, keys and values are told apart through slices, reshapes and transposes.
+TEST(Inputs, the_values_in_a_packed_projection_are_hard_and_its_queries_and_keys_are_not) {
+  const auto graph = ir::parse_or_die(
+      "x: f32[1,5,48]; q0 = slice(x, starts=[0,0,0], steps=[1,1,1]): [1,5,16]; k0 = slice(x, starts=[0,0,16], steps=[1,1,1]): [1,5,16]; v0 = slice(x, starts=[0,0,32], steps=[1,1,1]): [1,5,16]; "
+      "q1 = reshape(q0): [1,5,2,8]; k1 = reshape(k0): [1,5,2,8]; v1 = reshape(v0): [1,5,2,8]; q = transpose(q1, perm=[0,2,1,3]); k = transpose(k1, perm=[0,2,1,3]); v = transpose(v1, perm=[0,2,1,3]); "
+      "y = attention(q, k, v, scale=0.35); return y");
+  const auto inputs = make_inputs(graph, 3, InputKind::hard);
+  for (int64_t token = 0; token < 5; ++token)
+    for (int64_t c = 0; c < 48; ++c) {
+      const double size = std::abs(inputs[0].get_double(token * 48 + c));
+      EXPECT_TRUE(c < 32 ? size < 10 : size > 500) << size << " at " << c;  // values of head 0 have a mean of 4096, of head 1 +-1000
+    }
+}
+
 TEST(Cases, hard_inputs_come_with_the_error_of_a_plain_serial_sum) {
   const auto graph = ir::parse_or_die("x: f32[8,4096]; y = reduce_sum(x, axes=[1], keepdims=0); return y");
   const auto cases = make_cases(graph, 3);
@@ -123,33 +183,45 @@ TEST(Cases, hard_inputs_come_with_the_error_of_a_plain_serial_sum) {
   EXPECT_GT((*cases)[1].serial_rows[0][0], 0);
 }
 
-// A device whose kernels are functions of this test: faults are planted and must be found.
-using Kernel = void (*)(void* const* arguments);
-class HostModule final : public backend::Module {};
-class HostDevice final : public backend::Device {
- public:
-  explicit HostDevice(Kernel kernel) : kernel_(kernel) {}
-  const backend::Caps& caps() const override { return caps_; }
-  Result<std::unique_ptr<backend::Module>> load(std::span<const std::byte>, const std::string&) override { return std::unique_ptr<backend::Module>(std::make_unique<HostModule>()); }
-  Result<backend::Function> function(backend::Module&, const std::string&) override { return backend::Function{reinterpret_cast<void*>(kernel_)}; }
-  Status launch(backend::Function function, backend::Dim3, backend::Dim3, int64_t, void* const* arguments, int, backend::Stream) override {
-    reinterpret_cast<Kernel>(function.handle)(arguments);
-    return success();
+// What the serial loop is off by at most in each head of an output [1,H,S,D], against the head's rms.
+std::vector<double> serial_error_by_head(const Case& item) {
+  const auto& wanted = item.wanted[0];
+  const int64_t heads = wanted.extents[1], rows = wanted.extents[2], columns = wanted.extents[3];
+  std::vector<double> out;
+  for (int64_t h = 0; h < heads; ++h) {
+    double worst = 0, squares = 0;
+    for (int64_t r = 0; r < rows; ++r) {
+      worst = std::max(worst, item.serial_rows[0][static_cast<size_t>(h * rows + r)]);
+      for (int64_t c = 0; c < columns; ++c) {
+        const double w = wanted.reals[static_cast<size_t>((h * rows + r) * columns + c)];
+        squares += w * w;
+      }
+    }
+    out.push_back(worst / std::sqrt(squares / static_cast<double>(rows * columns)));
   }
-  Status synchronize(backend::Stream) override { return success(); }
-  Result<void*> allocate(int64_t bytes) override { return std::malloc(static_cast<size_t>(bytes) + 64); }
-  void release(void* pointer) override { std::free(pointer); }
-  Status copy_in(void* to, const void* from, int64_t bytes, backend::Stream) override { return std::memcpy(to, from, static_cast<size_t>(bytes)), success(); }
-  Status copy_out(void* to, const void* from, int64_t bytes, backend::Stream) override { return copy_in(to, from, bytes, nullptr); }
-  Status fill(void* to, std::byte value, int64_t bytes, backend::Stream) override { return std::memset(to, static_cast<int>(value), static_cast<size_t>(bytes)), success(); }
-  bool host_addressable() const override { return true; }
-  Result<double> time(backend::Stream, const std::function<Status()>& work) override { return work().ok() ? 1.0 : 0.0; }
-  Status flush_caches(backend::Stream) override { return success(); }
+  return out;
+}
 
- private:
-  backend::Caps caps_;
-  Kernel kernel_;
-};
+const char* kAttention = "q: f32[1,4,96,64]; k: f32[1,4,80,64]; v: f32[1,4,80,24]; y = attention(q, k, v, scale=0.125); return y";
+
+// Large means, cancelling sums and magnitudes far apart are tried on attention too, and f32 decides each of them: a serial loop is
+// off by far less than the result, and where the scores are hard by more than the tolerance for random inputs.
+TEST(Cases, attention_gets_hard_values_and_hard_scores_that_f32_still_decides) {
+  const auto graph = ir::parse_or_die(kAttention);
+  const auto cases = make_cases(graph, 3);
+  ASSERT_TRUE(cases.ok());
+  ASSERT_EQ(cases->size(), 3u);
+  const auto &values = (*cases)[1], &scores = (*cases)[2];
+  EXPECT_EQ(values.kind, InputKind::hard);
+  EXPECT_EQ(scores.kind, InputKind::hard_scores);
+  EXPECT_GT(values.inputs[2].get_double(0), 3000);  // the values of head 0 have a mean of 4096
+  EXPECT_LT(std::abs(values.inputs[0].get_double(0)), 10);
+  EXPECT_GT(scores.inputs[0].get_double(0), 3000);  // the queries of head 0 have
+  for (const auto* item : {&values, &scores})
+    for (const double error : serial_error_by_head(*item)) EXPECT_LT(error, 2e-2);
+  const auto by_head = serial_error_by_head(scores);
+  for (const size_t h : {size_t{0}, size_t{1}, size_t{2}}) EXPECT_GT(by_head[h], 1e-6) << "head " << h << " is as easy as random numbers";
+}
 
 constexpr int64_t kRows = 1000, kColumns = 1000;
 
