@@ -1,7 +1,7 @@
 // rtx verify: a compiled model against recorded data, or against the reference interpreter.
 //
-// Against the reference a whole model follows the several-regions rule: its error may be at most that of the same graph run node by
-// node, each operator exact and each tensor rounded to its dtype. Both errors are printed.
+// Against the reference a whole model follows the several-regions rule (docs/adr/0009-numbers-of-whole-models.md). Its error, that of
+// the same graph run node by node, and which bound judged are printed.
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -28,6 +28,7 @@ Result<int> verify_command(const VerifyCommand& command, const Common& common, C
       const auto finite = [](double v) { return std::isfinite(v) ? nlohmann::json(v) : nlohmann::json(nullptr); };
       out["outputs"].push_back({{"data", row.data}, {"output", row.output}, {"agrees", row.comparison.agrees}, {"norm_error", finite(d.norm_error)},
                                 {"norm_allowed", finite(d.norm_allowed)}, {"node_by_node_error", finite(row.node_by_node)},
+                                {"region_tolerance", finite(row.region_tolerance)}, {"judged_by", row.judged_by},
                                 {"max_difference", finite(d.max_difference)}, {"first_wrong", d.first_wrong}, {"first_nan", d.first_nan}, {"report", d.text()}});
     }
     RTX_CHECK(console.json(out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace)));
@@ -35,8 +36,8 @@ Result<int> verify_command(const VerifyCommand& command, const Common& common, C
     std::vector<std::vector<std::string>> table;
     for (const auto& row : rows)
       table.push_back({row.data, row.output, row.comparison.agrees ? "agrees" : "WRONG", number(row.comparison.detail.norm_error), number(row.comparison.detail.norm_allowed),
-                       number(row.node_by_node), number(row.comparison.detail.max_difference)});
-    console.table({"data", "output", "verdict", "error", "allowed", "node by node", "largest difference"}, table);
+                       number(row.node_by_node), row.judged_by, number(row.comparison.detail.max_difference)});
+    console.table({"data", "output", "verdict", "error", "allowed", "node by node", "judged by", "largest difference"}, table);
     for (const auto& row : rows)
       if (!row.comparison.agrees) console.line(row.comparison.detail.text());
     for (const auto& words : departures) console.line(words);

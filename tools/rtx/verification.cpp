@@ -4,52 +4,26 @@
 #include <cmath>
 
 #include "reference/reference.h"
-#include "validate/serial.h"
+#include "validate/whole.h"
 
 namespace rtx::tools {
 
 namespace {
 
-double norm_error(const ir::HostTensor& found, const reference::RefTensor& wanted) {
-  double error = 0, norm = 0;
-  for (int64_t i = 0; i < wanted.count(); ++i) {
-    const double w = wanted.reals[static_cast<size_t>(i)], f = found.get_double(i);
-    if (!std::isfinite(w) || !std::isfinite(f)) continue;
-    error += (f - w) * (f - w), norm += w * w;
-  }
-  return norm > 0 ? std::sqrt(error / norm) : std::sqrt(error);
-}
-
-// A whole model follows the several-regions rule: its error may be at most that of the same graph run node by node, each operator
-// exact and each tensor rounded to its dtype.
+// A whole model follows the several-regions rule (docs/adr/0009-numbers-of-whole-models.md).
 Status compare_with_reference(const ir::Graph& graph, const std::vector<ir::HostTensor>& inputs, const std::vector<ir::HostTensor>& outputs, const std::string& data,
                               std::vector<VerifiedOutput>* rows) {
   RTX_TRY(const auto exact, reference::run(graph, inputs));
   RTX_TRY(const auto rounded, reference::run(graph, inputs, {.round_each_op = true}));
   for (size_t i = 0; i < outputs.size(); ++i) {
-    VerifiedOutput row{data, graph.output_name(i), {}, NAN};
-    validate::Bounds bounds;
+    auto whole = validate::compare_whole(graph, i, outputs[i], exact[i], rounded[i]);
+    VerifiedOutput row{data, graph.output_name(i), std::move(whole.comparison)};
     if (exact[i].floating()) {
-      // The region rule first; where several regions lost more, the node-by-node reference is the yardstick.
-      row.comparison = validate::compare(row.output, outputs[i], exact[i], bounds);
-      row.node_by_node = norm_error(reference::to_host(rounded[i]), exact[i]);
-      if (!row.comparison.agrees && row.comparison.detail.norm_allowed > 0) {
-        bounds.scale = std::max(1.0, row.node_by_node / row.comparison.detail.norm_allowed);
-        row.comparison = validate::compare(row.output, outputs[i], exact[i], bounds);
-      }
-      // Sums of rounded products lose more than rounded sums do. Inputs on which a plain serial implementation in the graph's own
-      // dtypes misses that bound too are hard, and judged like hard inputs of a region: four times what that implementation loses.
-      if (!row.comparison.agrees && row.comparison.detail.norm_allowed > 0) {
-        const auto serial = validate::serial_error(graph, inputs, exact);
-        if (serial.norm > row.comparison.detail.norm_allowed) {
-          bounds.scale *= std::max(1.0, 4 * serial.norm / row.comparison.detail.norm_allowed);
-          bounds.row_allowance = serial.rows[i];
-          for (auto& allowance : bounds.row_allowance) allowance *= 4;
-          row.comparison = validate::compare(row.output, outputs[i], exact[i], bounds);
-        }
-      }
+      row.node_by_node = whole.node_by_node;
+      row.region_tolerance = whole.region_tolerance;
+      row.judged_by = whole.judged_by_nodes ? "node by node" : "region tolerance";
     } else {
-      row.comparison = validate::compare(row.output, outputs[i], exact[i], bounds);
+      row.judged_by = "equality";
     }
     rows->push_back(std::move(row));
   }
@@ -137,7 +111,7 @@ Status Verifier::against_data(const VerifyCommand& command, const DataSet& data,
   for (size_t i = 0; i < data.outputs.size(); ++i) {
     const std::string name = compiled.graph.output_name(i);
     out->outputs.push_back({data.directory.substr(data.directory.find_last_of('/') + 1), name,
-                            validate::compare_recorded(name, session->outputs()[i], data.outputs[i], command.noise), NAN});
+                            validate::compare_recorded(name, session->outputs()[i], data.outputs[i], command.noise)});
     agrees &= out->outputs.back().comparison.agrees;
   }
   if (command.all_tensors && !agrees) {

@@ -15,7 +15,9 @@ namespace rtx::tools {
 struct VerifiedOutput {
   std::string data, output;
   validate::Comparison comparison;
-  double node_by_node = NAN;  // against the reference: error of the same graph run node by node, norm
+  // Against the reference, as norms: error of the same graph run node by node; what one region may lose; which of them was the bound.
+  double node_by_node = NAN, region_tolerance = NAN;
+  std::string judged_by = "recorded data";
 };
 
 struct Verification {
