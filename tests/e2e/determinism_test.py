@@ -36,6 +36,13 @@ def run(model, cache, budget, threads):
     return tuple(output["blake2b"] for output in json.loads(process.stdout)["outputs"])
 
 
+environment = {"PATH": os.environ["PATH"], "HOME": str(work), "RTX_CACHE_DIR": str(work / "explain"), "NO_COLOR": "1"}
+regions = json.loads(subprocess.run([rtx, "explain", families, "--json"], env=environment, capture_output=True, text=True, check=True).stdout)["regions"]
+targets = json.loads(subprocess.run([rtx, "targets", "--json"], env=environment, capture_output=True, text=True, check=True).stdout)
+missing = set(next(target["families"] for target in targets if target["target"] == "cpu")) - {region["family"] for region in regions}
+if missing:
+    sys.exit(f"what: no determinism is tested of {', '.join(sorted(missing))}")
+
 for model in (families, sums):
     hashes = {}
     for i in range(processes):

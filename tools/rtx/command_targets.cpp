@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "codegen/embedded.h"
+#include "kernels/family.h"
 #include "rtx/options.h"
 #include "rtx/workbench.h"
 #include "rtx_build_facts.h"
@@ -18,6 +19,8 @@ std::string version_text() {
 
 Result<int> targets_command(const TargetsCommand& command, const Common& common, Console& console) {
   const auto targets = list_targets();
+  std::vector<std::string> families;
+  for (const auto& family : kernels::families()) families.emplace_back(family->name());
   if (common.console.json) {
     nlohmann::json out = nlohmann::json::array();
     for (const auto& target : targets) {
@@ -31,6 +34,7 @@ Result<int> targets_command(const TargetsCommand& command, const Common& common,
         row["cores"] = target.caps.cores;
         row["vector_bits"] = target.caps.vector_bits;
         row["features"] = target.caps.features;
+        row["families"] = families;
       }
       out.push_back(std::move(row));
     }
@@ -50,6 +54,9 @@ Result<int> targets_command(const TargetsCommand& command, const Common& common,
     for (const auto& feature : target.caps.features) features += (features.empty() ? "" : " ") + feature;
     console.line("  features: " + features);
     console.line("  dtypes: f64 f32 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 bool (f16 and bf16 are computed in f32)");
+    std::string names;
+    for (const auto& family : families) names += " " + family;
+    console.line("  kernel families:" + names);
     console.line("  vectors of " + std::to_string(target.caps.vector_bits) + " bits, " + std::to_string(target.caps.cores) + " threads");
   }
   return 0;

@@ -27,6 +27,9 @@ const std::map<std::string, std::vector<Setting>>& table() {
         {"mask", "0", "1: an added mask [batch,1,1,keys]"}, dtype}},
       {"norm", {rows, columns, {"kind", "layer", "layer or rms"}, {"epilogue", "", "gelu, gelu_tanh, silu or relu"}, {"residual", "0", "1: a residual is added before"}, dtype}},
       {"softmax", {rows, columns, {"scale", "1", "factor before"}, dtype}},
+      {"rotary",
+       {{"batch", "1", "sequences"}, {"heads", "12", "heads"}, {"tokens", "128", "tokens"}, {"dim", "64", "head size"}, {"rotated", "0", "columns that rotate (0: all)"},
+        {"interleaved", "0", "1: pairs are neighbours, 0: halves apart"}, dtype}},
       {"reduce", {rows, columns, {"kind", "sum", "sum, mean, max or min"}, {"axis", "1", "0 or 1"}, dtype}},
       {"pointwise", {rows, columns, {"chain", "gelu", "any of gelu, gelu_tanh, silu, relu, tanh, exp, add, mul in this order, joined by commas"}, dtype}},
       {"movement", {rows, columns, {"kind", "transpose", "transpose, slice or concat"}, dtype}},
@@ -50,6 +53,7 @@ class Builder {
                   : family == "attention" ? attention()
                   : family == "norm"      ? norm()
                   : family == "softmax"   ? softmax()
+                  : family == "rotary"    ? rotary()
                   : family == "reduce"    ? reduce()
                   : family == "pointwise" ? pointwise()
                   : family == "movement"  ? movement()
@@ -147,6 +151,18 @@ class Builder {
     ValueId x = input("x", {rows, columns});
     if (values_["scale"] != "1") x = graph_.add_node(Op::mul, {x, graph_.add_constant("scale", ir::HostTensor::scalar(dtype_, std::strtod(values_["scale"].c_str(), nullptr)))});
     return graph_.try_add_node(Op::softmax, {x}, attributes({{"axis", int64_t{1}}}));
+  }
+  Result<ValueId> rotary() {
+    RTX_TRY(const int64_t batch, integer("batch"));
+    RTX_TRY(const int64_t heads, integer("heads"));
+    RTX_TRY(const int64_t tokens, integer("tokens"));
+    RTX_TRY(const int64_t dim, integer("dim"));
+    RTX_TRY(int64_t rotated, integer("rotated"));
+    RTX_TRY(const int64_t interleaved, integer("interleaved"));
+    if (rotated == 0) rotated = dim;
+    const std::vector<int64_t> table = {1, tokens, rotated / 2};
+    return graph_.try_add_node(Op::rotary, {input("x", {batch, heads, tokens, dim}), input("cos", table), input("sin", table)},
+                               attributes({{"interleaved", interleaved}, {"rotary_dim", rotated}}));
   }
   Result<ValueId> reduce() {
     RTX_TRY(const int64_t rows, integer("rows"));
