@@ -3,8 +3,8 @@
 // header and no other process. A binary is judged by the compiler's log (compile_log.h) before it is handed out.
 //
 // Limits: a time limit or Ctrl-C ends a compilation at the compiler's next step where NVRTC can be asked to (12.9 and newer; every few
-// milliseconds), and after it otherwise. A text that makes NVRTC itself crash takes the process with it: NVRTC 13.0 does so on
-// ldmatrix and stmatrix from a constant shared address.
+// milliseconds), and after it otherwise. A text that makes NVRTC itself crash takes the process with it: NVRTC 13.0 does so for
+// sm_90 and newer on ldmatrix and stmatrix from a constant shared address.
 #include <atomic>
 #include <memory>
 #include <string>

@@ -112,6 +112,12 @@ Result<std::shared_ptr<const Nvrtc>> Nvrtc::open(const std::string& path) {
     out->archs_.resize(static_cast<size_t>(count));
     code = call.nvrtcGetSupportedArchs(out->archs_.data());
   }
+  // NVRTC opens its second library by name when it first compiles and looks for it where the loader does, not beside itself. Opened here
+  // by its path, it is the one that name finds; where it is not beside, the loader is asked after all.
+  if (const size_t slash = out->path_.rfind('/'); code == nvrtc_success && slash != std::string::npos) {
+    const std::string second = out->path_.substr(0, slash) + "/libnvrtc-builtins.so." + std::to_string(out->major_) + "." + std::to_string(out->minor_);
+    if (file_exists(second)) (void)dlopen(second.c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
   if (code != nvrtc_success) return missing(out->path_ + " does not answer: " + call.nvrtcGetErrorString(code));
   return std::shared_ptr<const Nvrtc>(std::move(out));
 }
