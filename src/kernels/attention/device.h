@@ -154,28 +154,32 @@ template <class T> DEVICE T weight_of(T x) {
   return select(x < -87.f, T{}, math::fma(power, parts.r_minus, power));
 }
 
-// Turns a row's scores into weights and says by what the row's sums so far are to be multiplied. A NaN among the scores is not
-// the largest, but makes its own weight and thereby the total NaN.
-DEVICE f32 weights(f32* scores, i64 count, Running& row) {
-  const f32 none = -__builtin_inff();
-  const auto larger = [](auto a, auto b) { return select(b > a, b, a); };
-  V chain[2] = {splat<V>(row.greatest), splat<V>(none)};
+// The largest of a row's scores and of `before`. A NaN is not the largest.
+DEVICE f32 greatest_of(const f32* scores, i64 count, f32 before) {
+  const auto larger = [](auto a, auto b) { return math::greater(b, a); };
+  V chain[2] = {splat<V>(before), splat<V>(-__builtin_inff())};
   i64 j = 0;
   for (; j + 2 * VEC <= count; j += 2 * VEC) {
     chain[0] = larger(chain[0], load<V>(scores + j));
     chain[1] = larger(chain[1], load<V>(scores + j + VEC));
   }
   for (; j < count; j += VEC) chain[0] = larger(chain[0], load<V>(scores + j));
-  const f32 greatest = math::reduce(larger(chain[0], chain[1]), larger);
-  if (greatest == none) {  // nothing seen yet: -inf - -inf would be NaN, where only a NaN may be
-    for (j = 0; j < count; ++j) {
+  return math::reduce(larger(chain[0], chain[1]), larger);
+}
+
+// Turns a row's scores into weights and says by what the row's sums so far are to be multiplied. `greatest` is greatest_of this row;
+// all rows of a tile find theirs before the first is weighed, so that the steps across lanes of several rows overlap. A NaN among the
+// scores makes its own weight and thereby the total NaN.
+DEVICE f32 weights(f32* scores, i64 count, f32 greatest, Running& row) {
+  i64 j = 0;
+  if (greatest == -__builtin_inff()) {  // nothing seen yet: -inf - -inf would be NaN, where only a NaN may be
+    for (; j < count; ++j) {
       if (scores[j] != scores[j]) row.total = scores[j];
       scores[j] = 0;
     }
     return 1.f;
   }
   V sum[2] = {};
-  j = 0;
   const auto weigh = [&](i64 at) {
     const V weight = weight_of(V(load<V>(scores + at) - greatest));
     store(scores + at, weight);

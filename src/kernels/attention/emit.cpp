@@ -179,8 +179,9 @@ class Emitter {
     source_.close();
   }
 
-  // Scores of row `r` of the group, at `score`, become weights.
-  void weigh(const std::string& r, const std::string& count) {
+  // Row `number` of the tile, row `r` of the group: its scores as the softmax sees them, and the largest.
+  void mask(const std::string& r, const std::string& number, const std::string& count) {
+    line("f32* const score = scores + {} * {};", number, kKeyBlock);
     if (p_.softcap > 0) line("attention::soft_cap(score, {}, {});", count, codegen::literal_text(ir::DType::f32, p_.softcap, 0));
     if (p_.masked >= 0) {
       head_and_query(r);
@@ -189,7 +190,12 @@ class Emitter {
       });
     }
     line("attention::hide(score, seen[{0}].low - block, seen[{0}].high - block, {1});", r, count);
-    line("attention::rescale<{}>(sums + {} * {}, attention::weights(score, {}, running[{}]));", s_.width, r, s_.width, count, r);
+    line("greatest[{}] = attention::greatest_of(score, {}, running[{}].greatest);", number, count, r);
+  }
+
+  void weigh(const std::string& r, const std::string& number, const std::string& count) {
+    line("attention::rescale<{0}>(sums + {1} * {0}, attention::weights(scores + {2} * {3}, {4}, greatest[{2}], running[{1}]));", s_.width, r,
+         number, kKeyBlock, count);
   }
 
   void tiles() {
@@ -199,10 +205,13 @@ class Emitter {
     // Keys behind the last one that the tile sees would add zeros.
     line("const i64 used = of_tile.high - block < count ? of_tile.high - block : count;");
     line("attention::scores_of_tile<{}>(q + tile * {}, keys_t, used, scores);", p_.depth, s_.depth);
+    line("f32 greatest[{}];", kRowTile);
     source_.open(fmt::format("for (i64 t = 0; t < {0} && tile + t < rows; ++t)", kRowTile));
-    line("f32* const score = scores + t * {};", kKeyBlock);
     line("const i64 r = tile + t;");
-    weigh("r", "used");
+    mask("r", "t", "used");
+    source_.close();
+    source_.open(fmt::format("for (i64 t = 0; t < {0} && tile + t < rows; ++t)", kRowTile));
+    weigh("(tile + t)", "t", "used");
     source_.close();
     product(kRowTile, "sums + tile * " + std::to_string(s_.width), "used");
     source_.close();
@@ -211,9 +220,12 @@ class Emitter {
   void few_rows() {
     const int64_t stride = p_.k.in_place ? p_.k.row_stride : p_.depth;
     line("attention::scores_by_key<{}, {}>(q, key_rows, {}, count, scores);", s_.rows, p_.depth, stride);
+    line("f32 greatest[{}];", s_.rows);
     source_.open(fmt::format("for (i64 r = 0; r < {}; ++r)", s_.rows));
-    line("f32* const score = scores + r * {};", kKeyBlock);
-    weigh("r", "count");
+    mask("r", "r", "count");
+    source_.close();
+    source_.open(fmt::format("for (i64 r = 0; r < {}; ++r)", s_.rows));
+    weigh("r", "r", "count");
     source_.close();
     product(s_.rows, "sums", "count");
   }
