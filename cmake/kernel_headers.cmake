@@ -2,7 +2,7 @@
 # a user's first run. -nostdinc because emitted text has no system headers to lean on.
 # Headers of GPU capabilities need their own prelude and are left to their backend's emulator.
 
-set(gpu_only "(cuda|hip|metal|wgmma|tma|mfma|wmma|simdgroup)")
+set(gpu_only "(cuda|gpu|mma|hip|metal|wgmma|tma|mfma|wmma|simdgroup)")
 set(checked ${device_headers} ${preludes})
 list(FILTER checked EXCLUDE REGEX "(device_${gpu_only}[^/]*\\.h|backend/${gpu_only}/[^/]*)$")
 
