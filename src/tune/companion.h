@@ -24,7 +24,7 @@ constexpr int kChecks = 3;
 class Checks {
  public:
   Checks(backend::Compiler& compiler, backend::Caps caps, codegen::Dialect dialect, int jobs, double full_flops)
-      : ahead_(compiler, std::move(caps), std::move(dialect), jobs), full_flops_(full_flops) {}
+      : ahead_(compiler, std::move(caps), std::move(dialect), (jobs + 1) / 2), full_flops_(full_flops) {}
   // Forgets the last problem.
   void begin();
   // To be called before run(); the companion is made with the first body.

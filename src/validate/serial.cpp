@@ -13,6 +13,13 @@ using ir::Op;
 
 float at(const HostTensor& tensor, int64_t i) { return static_cast<float>(tensor.get_double(i)); }
 
+constexpr int kStrip = 16;
+typedef float Quad __attribute__((vector_size(16)));
+union Strip {
+  float at[kStrip];
+  Quad quads[kStrip / 4];
+};
+
 // One running f32 sum in index order, as a textbook loop would have it.
 HostTensor serial_matmul(const ir::Graph& graph, const ir::Node& node, const HostTensor& a, const HostTensor& b) {
   const auto ae = a.extents(), be = b.extents();
@@ -34,23 +41,29 @@ HostTensor serial_matmul(const ir::Graph& graph, const ir::Node& node, const Hos
     }
     return offset;
   };
-  // Every element is one running sum over p in order; a whole row of them is kept at a time, so that B is read along its rows.
-  std::vector<float> line(static_cast<size_t>(k)), table(static_cast<size_t>(k * n)), sums(static_cast<size_t>(n));
+  // Every element is one running sum over p in order. Strips of B's columns are packed [strip][p][kStrip], so that the sums of a strip
+  // stay in registers: the order of additions is the textbook's all the same.
+  const int64_t strips = (n + kStrip - 1) / kStrip;
+  std::vector<float> line(static_cast<size_t>(k));
+  std::vector<Strip> table(static_cast<size_t>(strips * k));
   int64_t loaded = -1;
   for (int64_t batch = 0; batch < batches; ++batch) {
     const int64_t a0 = batch_offset(batch, ae, ra), b0 = batch_offset(batch, be, rb);
     for (int64_t p = 0; p < k && loaded != b0; ++p)
-      for (int64_t j = 0; j < n; ++j) table[static_cast<size_t>(p * n + j)] = at(b, b0 + (tb ? j * k + p : p * n + j));
+      for (int64_t j = 0; j < n; ++j) table[static_cast<size_t>(j / kStrip * k + p)].at[j % kStrip] = at(b, b0 + (tb ? j * k + p : p * n + j));
     loaded = b0;
     for (int64_t i = 0; i < m; ++i) {
       for (int64_t p = 0; p < k; ++p) line[static_cast<size_t>(p)] = at(a, a0 + (ta ? p * m + i : i * k + p));
-      std::fill(sums.begin(), sums.end(), 0.0f);
-      for (int64_t p = 0; p < k; ++p) {
-        const float factor = line[static_cast<size_t>(p)];
-        const float* row = table.data() + p * n;
-        for (int64_t j = 0; j < n; ++j) sums[static_cast<size_t>(j)] += factor * row[j];
+      for (int64_t strip = 0; strip < strips; ++strip) {
+        Strip sums{};
+        const Strip* terms = table.data() + strip * k;
+        for (int64_t p = 0; p < k; ++p) {
+          const float factor = line[static_cast<size_t>(p)];
+          const Quad by{factor, factor, factor, factor};
+          for (int q = 0; q < kStrip / 4; ++q) sums.quads[q] += by * terms[p].quads[q];
+        }
+        for (int64_t j = strip * kStrip; j < std::min(n, (strip + 1) * kStrip); ++j) out.set_double((batch * m + i) * n + j, sums.at[j % kStrip]);
       }
-      for (int64_t j = 0; j < n; ++j) out.set_double((batch * m + i) * n + j, sums[static_cast<size_t>(j)]);
     }
   }
   return out;
