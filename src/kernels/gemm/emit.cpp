@@ -12,20 +12,6 @@ using codegen::Source;
 
 std::string number(int64_t value) { return std::to_string(value); }
 
-std::string name_of(const Problem& p) {
-  std::string name = "gemm_" + std::string(ir::name(p.a.dtype)) + "_" + (p.batches > 1 ? number(p.batches) + "x" : "") + number(p.m) + "x" +
-                     number(p.n) + "x" + number(p.k);
-  int shown = 0;
-  for (const auto& element : p.epilogue.elements)
-    if (element.kind == codegen::Element::Kind::op && shown++ < 4) name += "_" + std::string(ir::name(element.op));
-  return name;
-}
-
-std::string work_text(const Problem& p) {
-  const Work work = Family::work(p);
-  return number(int64_t(work.flops / 1e6)) + " Mflop, " + number(int64_t(work.bytes() / 1e3)) + " kB";
-}
-
 std::string offset_text(const codegen::Index& index) {
   return index.text([](int) { return std::string("batch"); }, [](int) { return std::string("0"); });
 }
@@ -74,9 +60,22 @@ void print_epilogue(Source& s, const Problem& p, const Tiling& t) {
 
 }  // namespace
 
+std::string name_of(const Problem& p) {
+  std::string name = "gemm_" + std::string(ir::name(p.a.dtype)) + "_" + (p.batches > 1 ? number(p.batches) + "x" : "") + number(p.m) + "x" +
+                     number(p.n) + "x" + number(p.k);
+  int shown = 0;
+  for (const auto& element : p.epilogue.elements)
+    if (element.kind == codegen::Element::Kind::op && shown++ < 4) name += "_" + std::string(ir::name(element.op));
+  return name;
+}
+
+std::string work_text(const Problem& p) {
+  const Work work = Family::work(p);
+  return number(int64_t(work.flops / 1e6)) + " Mflop, " + number(int64_t(work.bytes() / 1e3)) + " kB";
+}
+
 Result<backend::KernelPlan> Family::emit(const Problem& p, const Params& x, const backend::Caps& caps, const codegen::Dialect& dialect) {
-  if (!dialect.explicit_vectors)
-    return user_error("gemm has no kernel for " + dialect.target, "its device code is written for targets with explicit vectors");
+  if (!dialect.explicit_vectors) return gpu::emit(p, x, dialect);
   const Tiling t = tiling(p, x, caps.vector_bits);
   if (t.scratch_bytes > (int64_t(1) << 30)) return user_error("gemm needs too much scratch", number(t.scratch_bytes) + " bytes for one thread");
   backend::KernelPlan plan;

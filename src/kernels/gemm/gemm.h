@@ -41,6 +41,10 @@ struct Problem {
   bool empty() const { return batches == 0 || m == 0 || n == 0; }
 };
 
+// The main loops of GPUs: any type and view by fused multiply-adds (device_gpu.h); f16 and bf16 by tensor cores (device_gpu_mma.h);
+// few rows against a B that is read once (device_gpu_stream.h).
+enum class Loop : int64_t { scalar = 0, mma = 1, stream = 2 };
+
 enum class BSource : int64_t { panels = 0, rows = 1, task = 2, stream = 3 };  // as in device_cpu.h; stream: device_cpu_stream.h
 
 struct Params {
@@ -49,6 +53,12 @@ struct Params {
   int64_t kc = 384;               // block along K
   int64_t pack_a = 0;             // copy A's block to scratch
   int64_t b_source = 0;           // BSource
+  // GPUs: what a group computes, how its waves share it, and how many groups share K.
+  int64_t loop = 0;               // Loop
+  int64_t block_m = 64, block_n = 64, block_k = 16;
+  int64_t waves_m = 2, waves_n = 2, waves_k = 1;
+  int64_t stages = 2;             // of copies under way
+  int64_t split = 1;              // parts of K, added up by a second launch
 };
 
 struct Family {
@@ -74,5 +84,25 @@ struct Tiling {
   ir::DType panel_dtype = ir::DType::f32;
 };
 Tiling tiling(const Problem& problem, const Params& params, int vector_bits);
+
+// "gemm_f32_128x384x384_add", and its work for the first lines of a text.
+std::string name_of(const Problem& problem);
+std::string work_text(const Problem& problem);
+
+namespace gpu {  // space_gpu.cpp, emit_gpu.cpp
+
+// Sizes as in the device headers.
+struct Tiling {
+  int64_t m_tiles = 1, n_tiles = 1, groups = 1;
+  int64_t threads = 32, groups_per_core = 1;
+  int64_t split_k = 0;            // elements of one part of K
+  int64_t registers = 32;         // a thread's, estimated
+  int64_t scratch_bytes = 0, workspace_bytes = 0;
+};
+Tiling tiling(const Problem& problem, const Params& params);
+Space<Params> space(const Problem& problem, const backend::Caps& caps);
+Result<backend::KernelPlan> emit(const Problem& problem, const Params& params, const codegen::Dialect& dialect);
+
+}  // namespace gpu
 
 }  // namespace rtx::kernels::gemm

@@ -168,6 +168,7 @@ Tiling tiling(const Problem& p, const Params& x, int vector_bits) {
 }
 
 Space<Params> Family::space(const Problem& problem, const backend::Caps& caps) {
+  if (caps.lanes_per_wave > 1) return gpu::space(problem, caps);
   const Axes axes = axes_of(problem, caps);
   Space<Params> space = with_rules(problem, caps, axes);
   Params best, x;
