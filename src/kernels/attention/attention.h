@@ -54,7 +54,8 @@ struct Problem {
 };
 
 enum Variable { kBatch, kHead, kQuery, kDepth, kKey, kWidth };
-constexpr int64_t kKeyBlock = 128, kRowTile = 4;  // as in device.h
+constexpr int64_t kKeyBlock = 128, kRowTile = 8;  // as in device.h
+constexpr int64_t kFewRows = 4;                   // so few that keys are read one by one
 constexpr int64_t kWidestRow = 1024;              // depth and width: the thread's buffers then take about 2 MiB
 
 struct Attention {

@@ -12,9 +12,11 @@ namespace attention {
 
 using V = vec<f32, VEC>;
 constexpr int key_block = 128;
-constexpr int row_tile = 4;
-// Registers along the columns of a product: with row_tile rows 16 sums of 32 registers, or 8 of 16.
-constexpr int widest = VEC == 16 ? 4 : 2;
+constexpr int row_tile = 8;
+// A product holds 16 sums of 32 registers, or 8 of 16: four rows by `widest` vectors of columns, or more rows by fewer.
+constexpr int most_sums = VEC == 16 ? 16 : 8;
+constexpr int product_rows = 4;
+constexpr int widest = most_sums / product_rows;
 constexpr int column_step = widest * VEC;
 
 // c[rows][vectors * VEC] = (add: c +) a[rows][depth] b[depth][vectors * VEC], each element summed in the order of depth.
@@ -39,7 +41,10 @@ DEVICE void product_tile(const f32* a, i64 a_stride, const S* b, i64 b_stride, f
 }
 template <int rows, int vectors, bool add, class S>
 DEVICE void product(const f32* a, i64 a_stride, const S* b, i64 b_stride, f32* c, i64 c_stride, i64 depth) {
-  if constexpr (vectors > widest) {
+  if constexpr (rows > product_rows && rows * vectors > most_sums) {
+    product<rows / 2, vectors, add>(a, a_stride, b, b_stride, c, c_stride, depth);
+    product<rows - rows / 2, vectors, add>(a + rows / 2 * a_stride, a_stride, b, b_stride, c + rows / 2 * c_stride, c_stride, depth);
+  } else if constexpr (vectors > widest) {
     product_tile<rows, widest, add>(a, a_stride, b, b_stride, c, c_stride, depth);
     product<rows, vectors - widest, add>(a, a_stride, b + column_step, b_stride, c + column_step, c_stride, depth);
   } else {
@@ -50,7 +55,7 @@ DEVICE void product(const f32* a, i64 a_stride, const S* b, i64 b_stride, f32* c
 // scores[row_tile][count, rounded up] = q[row_tile][depth] keys_t. Columns behind `count` get any numbers: hide() covers them.
 template <int depth> DEVICE void scores_of_tile(const f32* q, const f32* keys_t, i64 count, f32* scores) {
   for (i64 j = 0; j < count; j += column_step)
-    product_tile<row_tile, widest, false>(q, depth, keys_t + j, key_block, scores + j, key_block, depth);
+    product<row_tile, widest, false>(q, depth, keys_t + j, key_block, scores + j, key_block, depth);
 }
 
 // For so few query rows that transposing the keys would cost more than it saves: one key after the other, read once for all rows.

@@ -6,7 +6,7 @@
 
 namespace rtx::kernels::attention {
 
-bool Problem::by_key() const { return rows() <= kRowTile; }
+bool Problem::by_key() const { return rows() <= kFewRows; }
 
 bool value_in_place(const Problem& p, int64_t lanes) {
   // A copy converts each half value once instead of once a row tile; for few rows there is nothing to save.
@@ -50,7 +50,7 @@ Space<Params> Attention::space(const Problem& problem, const backend::Caps& caps
     const double transposing = by_key ? 0.0 : 2.0 / static_cast<double>(std::min(p.rows_per_group, rows));
     return std::max(arithmetic * (1.0 + transposing), memory) * turns;
   };
-  const std::vector<int64_t> axis = by_key ? std::vector<int64_t>{kRowTile} : std::vector<int64_t>{16, 32, 64, 128, 256};
+  const std::vector<int64_t> axis = by_key ? std::vector<int64_t>{kFewRows} : std::vector<int64_t>{16, 32, 64, 128, 256};
   Params best{axis[0]};
   for (const int64_t candidate : axis)
     if ((candidate == axis[0] || candidate < 2 * rows) && milliseconds({candidate}) < 0.99 * milliseconds(best)) best = {candidate};
