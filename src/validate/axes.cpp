@@ -15,7 +15,7 @@ using Extents = std::vector<int64_t>;
 // Joins dimensions that operators show to be one.
 class Builder {
  public:
-  explicit Builder(const ir::Graph& graph) : graph_(graph) {
+  explicit Builder(const ir::Graph& graph) {
     for (size_t v = 0; v < graph.values.size(); ++v) {
       extents_.push_back(graph.extents(static_cast<ValueId>(v)));
       first_.push_back(static_cast<int>(parent_.size()));
@@ -203,7 +203,6 @@ class Builder {
     if (node.inputs.size() > 4 && node.inputs[4] != ir::kNoValue) tie(node.inputs[4], 0, q, 0);
   }
 
-  const ir::Graph& graph_;
   std::vector<Extents> extents_;
   std::vector<int> first_, parent_;
   std::vector<Axis> axes_;

@@ -78,7 +78,9 @@ WholeComparison compare_whole(const ir::Graph& graph, size_t index, const ir::Ho
   // Kernels of narrow types sum in f32, as every kernel may: nobody rounds to f16 exactly where the exact result does.
   const double sums = norm_tolerance(exact.dtype == DType::f64 && !way.narrow ? DType::f64 : DType::f32, way.terms);
   out.region_tolerance = way.narrow ? norm_tolerance(exact.dtype == DType::bf16 ? DType::bf16 : DType::f16, way.terms) : sums;
-  const double allowed = way.narrow ? out.node_by_node + sums : std::max(out.node_by_node, sums);
+  // Roundings are random: over few results node by node may be lucky, as over three that all happen to round well.
+  const double luck = 1 + 4 / std::sqrt(static_cast<double>(std::max<int64_t>(exact.count(), 1)));
+  const double allowed = way.narrow ? out.node_by_node * luck + sums : std::max(out.node_by_node, sums);
   out.judged_by_nodes = way.narrow || out.node_by_node >= sums;
   Bounds bounds;
   bounds.terms = way.terms;

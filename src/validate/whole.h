@@ -12,7 +12,8 @@ struct WholeComparison {
 };
 
 // Output `index` of a graph, against the reference (`exact`) and against the reference rounded after every node (`rounded`). Where an
-// f16 or bf16 tensor leads to the output its error may be that of `rounded`, and what f32 sums lose on top; elsewhere it may be the
+// f16 or bf16 tensor leads to the output its error may be that of `rounded`, and what f32 sums lose on top (and over few elements, where
+// roundings do not average out, 4 / sqrt(count) of it more); elsewhere it may be the
 // larger of the error of `rounded` and the region's tolerance. Outputs that are not floating are equal.
 WholeComparison compare_whole(const ir::Graph& graph, size_t index, const ir::HostTensor& found, const reference::RefTensor& exact,
                               const reference::RefTensor& rounded);

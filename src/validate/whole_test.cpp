@@ -31,12 +31,12 @@ TEST(Whole, narrow_types_may_lose_what_the_graph_loses_node_by_node_and_no_more)
   for (const char* type : {"f16", "bf16"}) {
     const double node_by_node = judge(two_products(type), 0).exact.node_by_node;
     EXPECT_GT(node_by_node, 1e-4);
-    const auto judged = judge(two_products(type), 1.2 * node_by_node);
+    const auto judged = judge(two_products(type), 1.4 * node_by_node);
     EXPECT_TRUE(judged.exact.comparison.agrees) << judged.exact.comparison.detail.text();
     EXPECT_TRUE(judged.rounded.comparison.agrees) << judged.rounded.comparison.detail.text();
     EXPECT_FALSE(judged.off.comparison.agrees) << type;
     EXPECT_TRUE(judged.exact.judged_by_nodes);
-    EXPECT_NEAR(judged.exact.comparison.detail.norm_allowed, node_by_node, 1.1e-6);
+    EXPECT_NEAR(judged.exact.comparison.detail.norm_allowed, node_by_node * (1 + 4 / std::sqrt(16 * 32)), 1.1e-6);
   }
 }
 

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 source, build = Path(sys.argv[1]), Path(sys.argv[2])
+sys.path.insert(0, str(source / "tests/e2e"))
 rtx = str(build / "bin/rtx")
 work = Path(tempfile.mkdtemp(prefix="rtx_compile_test_"))
 failures = []
@@ -160,6 +161,21 @@ def mistakes(model):
     check(process.returncode == 74, f"a full disk under stdout exits {process.returncode}, wanted 74", process)
 
 
+def narrow_types_keep_masks_finite():
+    """(1 - mask) * lowest: the lowest f32 is no f16, and as an infinity it would make NaN of every kept position."""
+    import onnx_writer as onnx
+    path = work / "masked.onnx"
+    onnx.model(path, onnx.node("Sub", ["one", "mask"], "gone") + onnx.node("Mul", ["gone", "lowest"], "penalty") + onnx.node("Add", ["x", "penalty"], "sum")
+               + onnx.node("Softmax", ["sum"], "y", axis=-1) + onnx.text(2, "masked") + onnx.tensor("one", [], [1.0]) + onnx.tensor("lowest", [], [-3.4028234663852886e38])
+               + onnx.graph_input("x", [5, 300]) + onnx.graph_input("mask", [5, 300]) + onnx.graph_output("y", [5, 300]))
+    for dtype in ("f16", "bf16"):
+        process = call("verify", path, "--random", "1", "--dtype", dtype, "--json")
+        check(process.returncode == 0, f"a masked softmax in {dtype} is not verified", process)
+        output = json.loads(process.stdout)["outputs"][0]
+        check(output["first_nan"] == -1 and output["judged_by"] == "node by node" and output["node_by_node_error"] > 0 and output["region_tolerance"] > 0,
+              f"a masked softmax in {dtype}: {output}")
+
+
 def main():
     scripts = source / "tests/e2e"
     tiny, families = work / "tiny.onnx", work / "families.onnx"
@@ -172,6 +188,7 @@ def main():
         cache_places(tiny)
         interrupt_keeps_what_was_tuned(families)
         mistakes(tiny)
+        narrow_types_keep_masks_finite()
     process = call("verify", families, "--random", "1")
     check(process.returncode == 0, "a model that needs every family is not verified", process)
     found = {region["family"] for region in json.loads(call("explain", families, "--json").stdout)["regions"]}
