@@ -31,11 +31,12 @@ using boolean = u8;         // 0 or 1
 extern __shared__ __align__(1024) u8 shared_memory[];
 #define scratch (static_cast<void*>(shared_memory))
 
-// The compilers' names of constants, which NVRTC does not know.
+// The compilers' names of constants, and of the larger of two numbers (a NaN loses), which NVRTC does not know.
 #define __builtin_inff() __int_as_float(0x7f800000)
 #define __builtin_nanf(text) __int_as_float(0x7fc00000)
 #define __builtin_inf() __longlong_as_double(0x7ff0000000000000)
 #define __builtin_nan(text) __longlong_as_double(0x7ff8000000000000)
+#define __builtin_fmaxf(a, b) fmaxf(a, b)
 
 // What C++ compilers have under these names and NVRTC under others.
 #define __builtin_memcpy memcpy

@@ -20,9 +20,8 @@ DEVICE i64 end_key(i64 position, i64 keys, bool causal, i64 window_right) {
   return keys;
 }
 
-// What is larger, and never a NaN that comes second.
-struct Larger {
-  DEVICE f32 operator()(f32 a, f32 b) const { return b > a ? b : a; }
+struct Larger {  // a NaN loses
+  DEVICE f32 operator()(f32 a, f32 b) const { return __builtin_fmaxf(a, b); }
 };
 
 DEVICE void clear(f32* p, int count, int lane, int lanes) {

@@ -25,6 +25,7 @@ class GeneralText : public GpuText {
     source_.open(fmt::format("for (i64 block = begin; block < end; block += {})", params_.block_k));
     block();
     source_.close();
+    line("barrier();  // where there was no block, rows of q are still on their way");
     line("sums.put(results);");
     line("barrier();");
     if (params_.splits > 1) partial_rows("results", s_.width, "greatest", "total");
@@ -117,7 +118,7 @@ class CombiningText : public GpuText {
     source_.open("GROUP_LOOP(g)");
     line("const i64 at = g * {} + wave();", kRows);
     source_.open(fmt::format("if (at < {})", tiling_.units * tiling_.rows));
-    line("const i64 unit = at / {}, first = at % {};", tiling_.rows, tiling_.rows);
+    line("const int unit = int(at / {0}), first = int(at % {0});", tiling_.rows);
     unit_coordinates();
     head_and_query("0");
     line("f32* const weight = static_cast<f32*>(scratch) + wave() * {};", params_.splits);
@@ -138,12 +139,20 @@ class CombiningText : public GpuText {
   int64_t scratch_bytes() const { return kRows * params_.splits * 4; }
 };
 
+// Where splits begin depends on the tile under a causal mask or a window.
+std::string numerics_class(const Problem& p, const Params& params) {
+  std::string out = params.mma == 0 ? fmt::format("attention f32 keys {}", params.block_k)
+                                    : fmt::format("attention mma {} keys {} by {}", ir::name(p.q.dtype), params.block_k, mma_shape_of(p, params).waves_k);
+  if (params.splits > 1) out += fmt::format(" splits {} of {}", params.splits, params.block_q);
+  return out;
+}
+
 }  // namespace
 
 Result<backend::KernelPlan> emit_gpu(const Problem& p, const Params& params, const backend::Caps& caps, const codegen::Dialect& dialect) {
   backend::KernelPlan plan;
   plan.name = fmt::format("attention_{}_{}x{}x{}x{}x{}{}", ir::name(p.q.dtype), p.batch, p.query_heads, p.queries, p.keys, p.depth, p.causal ? "_causal" : "");
-  plan.numerics_class = fmt::format("attention f32 keys {} splits {}", params.block_k, params.splits);
+  plan.numerics_class = numerics_class(p, params);
   const auto work = Attention::work(p);
   codegen::Source source(dialect, plan.name, "kernels/attention/emit_gpu.cpp", gpu_space(p, caps).text(params), work_text(work.flops, work.bytes()));
   if (p.elements() == 0) {
@@ -153,21 +162,20 @@ Result<backend::KernelPlan> emit_gpu(const Problem& p, const Params& params, con
   source.include("kernels/attention/device_gpu.h");
   const Tiling tiling = tiling_of(p, params, caps);
   if (params.splits > 1) plan.workspace_bytes = {params.splits * tiling.units * tiling.rows * p.width * 4, params.splits * tiling.units * tiling.rows * 2 * 4};
-  const auto launch = [&](const std::string& entry, int64_t groups, int64_t scratch, const std::vector<backend::BufferRef>& arguments) {
-    plan.steps.push_back({entry, {groups, 1, 1}, {params.waves * 32, 1, 1}, scratch, arguments});
-  };
-  {
+  if (params.mma != 0) {
+    source.include("kernels/attention/device_mma.h");
+    plan.steps.push_back(emit_mma(source, plan.name, p, params, caps));
+  } else {
     GeneralText text(source, p, params, caps);
     text.kernel(plan.name);
-    launch(plan.name, tiling.groups() * params.splits, text.scratch_bytes(), text.arguments());
+    plan.steps.push_back({plan.name, {tiling.groups() * params.splits, 1, 1}, {params.waves * 32, 1, 1}, text.scratch_bytes(), text.arguments()});
   }
   if (params.splits > 1) {
     Params four = params;
     four.waves = CombiningText::kRows;
     CombiningText text(source, p, four, caps);
-    text.kernel(plan.name + "_combine", false);
-    launch(plan.name + "_combine", text.groups(), text.scratch_bytes(), text.arguments());
-    plan.steps.back().group.x = four.waves * 32;
+    text.kernel(plan.name + "_combine", params.mma != 0);
+    plan.steps.push_back({plan.name + "_combine", {text.groups(), 1, 1}, {four.waves * 32, 1, 1}, text.scratch_bytes(), text.arguments()});
   }
   plan.text = source.take();
   return plan;

@@ -31,6 +31,23 @@ struct GpuScratch {
 };
 GpuScratch gpu_scratch_of(const Problem& problem, const Params& params);
 
+// How the matrix kernel deals a tile to waves, and its scratch in bytes.
+struct MmaShape {
+  int64_t depth = 0, width = 0;  // padded to sixteens
+  int64_t waves_q = 1, waves_k = 1, fragments = 1;  // along the rows, along the keys of a block, 16 rows each of a wave
+  int64_t keys = 0;              // of a block, of one wave
+  bool q_stays = false;          // in registers
+  int64_t key_rows = 0, value_rows = 0;             // offsets; q is at 0
+  int64_t key_stage = 0, value_stage = 0;           // elements of a stage
+  int64_t results = 0, places = 0, greatest = 0, total = 0, result_stride = 0;  // when the last block is done
+  int64_t bytes = 0;
+  int64_t registers = 0;         // of a thread, about
+};
+MmaShape mma_shape_of(const Problem& problem, const Params& params);
+bool takes_mma(const Problem& problem, const backend::Caps& caps);
+// An entry of the matrix kernel in `source`; its launch.
+backend::Launch emit_mma(codegen::Source& source, const std::string& name, const Problem& problem, const Params& params, const backend::Caps& caps);
+
 Space<Params> gpu_space(const Problem& problem, const backend::Caps& caps);
 Result<backend::KernelPlan> emit_gpu(const Problem& problem, const Params& params, const backend::Caps& caps, const codegen::Dialect& dialect);
 
@@ -46,9 +63,9 @@ class GpuText {
   // i and key; `leaf` spells leaf 0.
   struct Row {
     Variable inner = kWidth;
-    std::string begin = "0", count;
+    std::string begin = "0", count{};
     int64_t begin_alignment = 1;
-    std::string lane;
+    std::string lane{};
     int64_t lanes = 1;
     int vector_width = 4;
     std::string head = "h";

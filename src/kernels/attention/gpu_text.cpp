@@ -36,31 +36,32 @@ void GpuText::bind_workspace(const char* type) {
 
 void GpuText::coordinates(const std::string& group) {
   const Tiling& t = tiling_;
-  std::string tile = group;
+  const char* const tile = "tile";
   if (params_.splits > 1) {
-    line("const i64 split = {0} % {1}, tile = {0} / {1};", group, params_.splits);
-    tile = "tile";
+    line("const int split = int({0} % {1}), tile = int({0} / {1});", group, params_.splits);
+  } else {
+    line("const int tile = int({});", group);
   }
-  if (t.section == 1) line("const i64 unit = {} / {}, first = ({} - {} % {}) * {};", tile, t.blocks, t.blocks - 1, tile, t.blocks, params_.block_q);
+  if (t.section == 1) line("const int unit = {} / {}, first = ({} - {} % {}) * {};", tile, t.blocks, t.blocks - 1, tile, t.blocks, params_.block_q);
   else
-    line("const i64 unit = {0} / {1} * {2} + {0} % {2}, first = ({3} - {0} / {2} % {4}) * {5};", tile, t.section * t.blocks, t.section, t.blocks - 1, t.blocks,
+    line("const int unit = {0} / {1} * {2} + {0} % {2}, first = ({3} - {0} / {2} % {4}) * {5};", tile, t.section * t.blocks, t.section, t.blocks - 1, t.blocks,
          params_.block_q);
   if (t.rows % params_.block_q == 0) line("constexpr int rows = {};", params_.block_q);
-  else line("const int rows = int({0} - first < {1} ? {0} - first : {1});", t.rows, params_.block_q);
+  else line("const int rows = {0} - first < {1} ? {0} - first : {1};", t.rows, params_.block_q);
   unit_coordinates();
 }
 
 void GpuText::unit_coordinates() {
   const int64_t units = p_.key_heads * p_.query_heads / p_.key_heads / tiling_.heads, share = p_.query_heads / p_.key_heads;
-  line("[[maybe_unused]] const i64 b = unit / {};", units);
-  if (tiling_.heads == 1) line("[[maybe_unused]] const i64 h = unit % {}, kv = h / {};", units, share);
-  else line("[[maybe_unused]] const i64 kv = unit % {};", units);
+  line("[[maybe_unused]] const int b = unit / {};", units);
+  if (tiling_.heads == 1) line("[[maybe_unused]] const int h = unit % {}, kv = h / {};", units, share);
+  else line("[[maybe_unused]] const int kv = unit % {};", units);
 }
 
 void GpuText::head_and_query(const std::string& r) {
   const int64_t n = tiling_.heads;
-  if (n == 1) line("[[maybe_unused]] const i64 i = first + {};", r);
-  else line("[[maybe_unused]] const i64 h = kv * {0} + (first + {1}) % {0}, i = (first + {1}) / {0};", n, r);
+  if (n == 1) line("[[maybe_unused]] const int i = first + {};", r);
+  else line("[[maybe_unused]] const int h = kv * {0} + (first + {1}) % {0}, i = (first + {1}) / {0};", n, r);
 }
 
 void GpuText::ranges() {
@@ -72,7 +73,7 @@ void GpuText::ranges() {
     loop.inner = kWidth;
     loop.count = "1";
     loop.vector_width = 1;
-    loop.outer = {{kBatch, "b"}};
+    loop.outer = {{kBatch, "i64(b)"}};
     loop.buffers = names_valid_;
     loop.after = [&](codegen::Source& s, int, const std::string&, const auto& value) { s.line(fmt::format("keys = attention::clamped({}, {});", value(p_.valid), p_.keys)); };
     source_.open("");
@@ -112,7 +113,7 @@ void GpuText::row(const codegen::ElementDag& dag, const std::map<int, std::strin
   loop.vector_width = row.vector_width;
   loop.lane = row.lane;
   loop.lanes = row.lanes;
-  loop.outer = {{kBatch, "b"}, {kHead, row.head}, {kQuery, "i"}, {kKey, "key"}};
+  loop.outer = {{kBatch, "i64(b)"}, {kHead, "i64(" + row.head + ")"}, {kQuery, "i64(i)"}, {kKey, "key"}};
   loop.outer.erase(row.inner);
   loop.buffers = names;
   if (row.leaf) loop.leaf = [&](int, int width, const std::string& i) { return row.leaf(width, i); };
@@ -137,16 +138,22 @@ void GpuText::result_rows(const std::string& results, int64_t stride, const std:
     // A row that saw no key has total 0 and sums 0.
     line(p_.empty_row_nan ? "const f32 all = {0}[r];" : "const f32 all = {0}[r] == 0 ? 1.f : {0}[r];", total);
     line("const f32* const sum = {} + r * {};", results, stride);
+    // A quotient costs as much as a block of keys; its last bit is lost in 16-bit results anyway.
+    const bool half = std::all_of(p_.epilogue.stores.begin(), p_.epilogue.stores.end(), [&](const codegen::Store& s) { return ir::bytes_of(p_.epilogue.buffers[static_cast<size_t>(s.buffer)].dtype) == 2; });
+    if (half) line("const f32 inverse = 1.f / all;");
+    const char* const by = half ? "* {0}inverse{1}" : "/ {0}all{1}";
     row(p_.epilogue, names_out_,
-        {.count = std::to_string(p_.width), .lane = lane, .lanes = lanes, .vector_width = width, .leaf = [](int w, const std::string& i) {
-           return w == 1 ? fmt::format("sum[{}] / all", i) : fmt::format("load<vec<f32, {0}>>(sum + {1}) / splat<vec<f32, {0}>>(all)", w, i);
+        {.count = std::to_string(p_.width), .lane = lane, .lanes = lanes, .vector_width = width, .leaf = [by](int w, const std::string& i) {
+           if (w == 1) return fmt::format("sum[{}] ", i) + fmt::format(fmt::runtime(by), "", "");
+           const std::string v = fmt::format("vec<f32, {}>", w);
+           return fmt::format("load<{}>(sum + {}) ", v, i) + fmt::format(fmt::runtime(by), "splat<" + v + ">(", ")");
          }});
   });
 }
 
 void GpuText::partial_rows(const std::string& results, int64_t stride, const std::string& greatest, const std::string& total) {
   deal_rows("r", "rows", p_.width, 4, [&](const std::string& lane, int64_t lanes) {
-    line("const i64 at = (split * {} + unit) * {} + first + r;", tiling_.units, tiling_.rows);
+    line("const i64 at = (i64(split) * {} + unit) * {} + first + r;", tiling_.units, tiling_.rows);
     line("for (int x = {}; x < {}; x += {}) partial[at * {} + x] = {}[r * {} + x];", lane, p_.width, lanes, p_.width, results, stride);
     source_.open(fmt::format("if ({} == 0)", lane));
     line("parts[at * 2] = {}[r];", greatest);

@@ -44,6 +44,44 @@ GpuScratch gpu_scratch_of(const Problem& p, const Params& params) {
   return s;
 }
 
+MmaShape mma_shape_of(const Problem& p, const Params& params) {
+  const auto up = [](int64_t n, int64_t to) { return ceil_div(n, to) * to; };
+  MmaShape s;
+  s.depth = std::max<int64_t>(16, up(p.depth, 16));
+  s.width = up(p.width, 16);
+  s.waves_q = std::min(params.waves, params.block_q / 16);
+  s.waves_k = params.waves / s.waves_q;
+  s.fragments = params.block_q / 16 / s.waves_q;
+  s.keys = params.block_k / s.waves_k;
+  const int64_t q = s.fragments * s.depth / 4;
+  s.q_stays = q <= 32;
+  // Sums and scores, q where it stays, bases, and what totals, addresses and operands take; work on scores keeps more alive.
+  const bool plain = p.masked < 0 && p.softcap == 0;
+  s.registers = s.fragments * (s.width / 2 + s.keys / 2 + 2) + (s.q_stays ? q : s.fragments * 4) + (plain ? 44 : 72);
+  s.key_stage = params.block_k * (s.depth + 8);
+  s.value_stage = params.block_k * (s.width + 8);
+  s.key_rows = params.block_q * (s.depth + 8) * 2;
+  s.value_rows = s.key_rows + s.key_stage * params.stages * 2;
+  s.bytes = s.value_rows + s.value_stage * params.stages * 2;
+  s.result_stride = s.width + 8;
+  s.places = params.block_q * s.result_stride * 4;
+  s.greatest = s.places + (s.waves_k > 1 ? s.waves_k * params.block_q * 8 : 0);
+  s.total = s.greatest + params.block_q * 4;
+  s.bytes = std::max(s.bytes, s.total + params.block_q * 4);
+  return s;
+}
+
+bool takes_mma(const Problem& p, const backend::Caps& caps) {
+  const bool half = p.q.dtype == ir::DType::f16 || p.q.dtype == ir::DType::bf16;
+  // Weights are rounded to 16 bits on the way to the values; a result of 32 would show it.
+  const bool shows = std::any_of(p.epilogue.stores.begin(), p.epilogue.stores.end(), [&](const codegen::Store& s) {
+    const ir::DType dtype = p.epilogue.buffers[static_cast<size_t>(s.buffer)].dtype;
+    return ir::is_floating(dtype) && ir::bytes_of(dtype) > 2;
+  });
+  return half && !shows && p.k.dtype == p.q.dtype && p.v.dtype == p.q.dtype && p.depth > 0 && p.keys > 0 && p.keys < (int64_t{1} << 30) && caps.has("mma") &&
+         caps.has("ldmatrix") && caps.has("cp_async");
+}
+
 namespace {
 
 // Groups that share a tile's keys: until every core has two, as far as each still has `least` keys.
@@ -54,20 +92,52 @@ int64_t splits_of(const Problem& p, const Tiling& tiling, const backend::Caps& c
   return splits;
 }
 
-Params preferred_general(const Problem& p, const backend::Caps& caps, const std::function<bool(const Params&)>& fits) {
+Params preferred_general(const Problem& p, const backend::Caps& caps, const std::function<bool(const Params&)>& legal) {
   Params best;
-  best.block_q = 4;
-  const int64_t rows = p.queries * p.query_heads / std::max<int64_t>(1, p.key_heads);
+  best.block_q = 4, best.block_k = 8;
   for (const int64_t block_q : {4, 8, 16, 32, 64})
     for (const int64_t block_k : {8, 16, 32}) {
       Params point = best;
       point.block_q = block_q, point.block_k = block_k;
-      if (!fits(point) || (block_q > 4 && block_q >= 2 * rows)) continue;
       // Larger tiles read keys less often, until there are too few of them for the machine.
-      if (block_q > best.block_q && tiling_of(p, point, caps).groups() < 2 * caps.cores) continue;
-      best = point;
+      if (legal(point) && (block_q == best.block_q || tiling_of(p, point, caps).groups() >= caps.cores)) best = point;
     }
   best.splits = splits_of(p, tiling_of(p, best, caps), caps, 128);
+  return best;
+}
+
+Params preferred_mma(const Problem& p, const backend::Caps& caps, const std::function<bool(const Params&)>& legal) {
+  // Best first where all have work: fragments of 32 rows a wave read keys and values half as often.
+  constexpr Params tiles[] = {{.mma = 1, .block_q = 128, .block_k = 64, .waves = 4}, {.mma = 1, .block_q = 128, .block_k = 48, .waves = 4}, {.mma = 1, .block_q = 128, .block_k = 64, .waves = 8},
+                              {.mma = 1, .block_q = 128, .block_k = 32, .waves = 8}, {.mma = 1, .block_q = 64, .block_k = 64, .waves = 4},  {.mma = 1, .block_q = 64, .block_k = 32, .waves = 4},
+                              {.mma = 1, .block_q = 32, .block_k = 64, .waves = 4},  {.mma = 1, .block_q = 16, .block_k = 64, .waves = 4}};
+  const auto two_fit = [&](const Params& at) { return 2 * (mma_shape_of(p, at).bytes + 1024) <= caps.scratch_bytes + 1024; };
+  Params best;
+  best.mma = 0;
+  for (const Params& tile : tiles) {
+    if (!legal(tile)) continue;
+    // Four waves alone leave a core idle; a tile that just fits the registers spills with the next arch or mask.
+    if (tile.block_q == 128 && tile.waves == 4 && (!two_fit(tile) || mma_shape_of(p, tile).registers > 236)) continue;
+    const Tiling tiling = tiling_of(p, tile, caps);
+    if (best.mma != 0) {
+      // A smaller tile where the larger ones are half empty or too few; one of another shape and the same rows never.
+      if (tile.block_q == best.block_q) continue;
+      const Tiling before = tiling_of(p, best, caps);
+      const bool empty = before.blocks * best.block_q * before.units * 4 > tiling.blocks * tile.block_q * tiling.units * 5;
+      const bool few = before.groups() < caps.cores && tile.block_q >= 64;
+      if (!empty && !few) continue;
+    }
+    best = tile;
+  }
+  if (best.mma == 0) return best;
+  // Another stage where two groups of them fit a core, more for groups that mostly wait for memory.
+  for (const int64_t stages : {2, 3}) {
+    Params deeper = best;
+    deeper.stages = stages;
+    const bool streams = best.block_q <= 32;
+    if (legal(deeper) && (stages == 2 || streams) && two_fit(deeper)) best = deeper;
+  }
+  best.splits = splits_of(p, tiling_of(p, best, caps), caps, 4 * best.block_k);
   return best;
 }
 
@@ -75,22 +145,36 @@ Params preferred_general(const Problem& p, const backend::Caps& caps, const std:
 
 Space<Params> gpu_space(const Problem& p, const backend::Caps& caps) {
   if (p.elements() == 0) return Space<Params>{}.axis("mma", &Params::mma, {0});
-  const int64_t rows = p.queries * p.query_heads / p.key_heads, keys = p.keys, width = p.width, scratch = caps.scratch_bytes;
-  const auto sums_fit = [=](const Params& at) { return at.block_q * ceil_div(width, 4) * 4 / (at.waves * 32) <= 64; };
-  const auto scratch_fits = [=](const Params& at) { return gpu_scratch_of(p, at).bytes <= scratch; };
-  const Params best = preferred_general(p, caps, [&](const Params& at) { return sums_fit(at) && scratch_fits(at); });
-  return Space<Params>{}
-      .axis("mma", &Params::mma, {0})
-      .axis("block_q", &Params::block_q, {4, 8, 16, 32, 64})
-      .axis("block_k", &Params::block_k, {8, 16, 32, 64})
-      .axis("waves", &Params::waves, {4})
-      .axis("stages", &Params::stages, {1})
+  const bool mma = takes_mma(p, caps);
+  const int64_t rows = p.queries * p.query_heads / p.key_heads, scratch = caps.scratch_bytes;
+  Space<Params> space;
+  space.axis("mma", &Params::mma, mma ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})
+      .axis("block_q", &Params::block_q, {4, 8, 16, 32, 64, 128})
+      .axis("block_k", &Params::block_k, {8, 16, 32, 48, 64, 128})
+      .axis("waves", &Params::waves, {4, 8})
+      .axis("stages", &Params::stages, {1, 2, 3})
       .axis("splits", &Params::splits, {1, 2, 4, 8, 16, 32, 64})
-      .require("a tile has less than twice as many rows as there are", [=](const Params& at) { return at.block_q == 4 || at.block_q < 2 * rows; })
-      .require("each split has keys", [=](const Params& at) { return at.splits == 1 || at.splits <= ceil_div(keys, at.block_k); })
-      .require("a thread's sums fit its registers", sums_fit)
-      .require("the tile and a block of keys fit the scratch", scratch_fits)
-      .prefer(best);
+      .require("f32 arithmetic has four waves, one stage, at most 64 rows and 64 keys",
+               [](const Params& at) { return at.mma != 0 || (at.waves == 4 && at.stages == 1 && at.block_q <= 64 && at.block_k <= 64 && at.block_k != 48); })
+      .require("matrix instructions take f16 or bf16, the same for q, k and v, and give no wider result", [=](const Params& at) { return at.mma == 0 || mma; })
+      .require("a wave has 16 or 32 rows of a tile", [](const Params& at) { return at.mma == 0 || (at.block_q >= 16 && at.block_q <= at.waves * 32); })
+      .require("a wave's keys of a block are sixteens",
+               [=](const Params& at) { return at.mma == 0 || (mma_shape_of(p, at).keys >= 16 && at.block_k % (mma_shape_of(p, at).waves_k * 16) == 0); })
+      .require("a tile has less than twice as many rows as there are", [=](const Params& at) { return at.block_q == (at.mma != 0 ? 16 : 4) || at.block_q < 2 * rows; })
+      .require("rows and groups are counted in 31 bits",
+               [=](const Params& at) { return rows < (int64_t{1} << 31) && tiling_of(p, at, caps).groups() * at.splits < (int64_t{1} << 31); })
+      .require("each split has keys", [=](const Params& at) { return at.splits == 1 || at.splits <= ceil_div(p.keys, at.block_k); })
+      .require("a thread's sums fit its registers",
+               [=](const Params& at) {
+                 if (at.mma == 0) return at.block_q * ceil_div(p.width, 4) * 4 / (at.waves * 32) <= 64;
+                 return mma_shape_of(p, at).registers <= 255;
+               })
+      .require("the tile and its blocks of keys and values fit the scratch",
+               [=](const Params& at) { return (at.mma != 0 ? mma_shape_of(p, at).bytes : gpu_scratch_of(p, at).bytes) <= scratch; });
+  const auto legal = [&](const Params& at) { return space.broken_rule(at).empty(); };
+  Params best = mma ? preferred_mma(p, caps, legal) : Params{};
+  if (best.mma == 0) best = preferred_general(p, caps, legal);
+  return space.prefer(best);
 }
 
 }  // namespace rtx::kernels::attention

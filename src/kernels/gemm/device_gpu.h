@@ -66,10 +66,9 @@ template <class P> DEVICE Place place_of(i64 g) {
 template <class P, int ROWS, int COLUMNS, int PITCH, class Epilogue>
 DEVICE void finish_rows(const typename P::T* sums, const Epilogue& epilogue, i64 batch, i64 m, i64 n) {
   constexpr int at_once = WAVE / P::ROW_THREADS;
-  if (n >= P::N) return;
-  const i64 count = P::N % COLUMNS == 0 ? COLUMNS : least(COLUMNS, P::N - n);  // known where no row is ragged: then no tail is left
+  const i64 count = least(COLUMNS, P::N - n);
   UNROLL_BY(1) for (int r = wave_lane() / P::ROW_THREADS; r < ROWS; r += at_once)
-    if (P::M % P::BM == 0 || m + r < P::M) epilogue.row(sums + r * PITCH, batch, m + r, n, count, wave_lane() % P::ROW_THREADS);
+    if (m + r < P::M && count > 0) epilogue.row(sums + r * PITCH, batch, m + r, n, count, wave_lane() % P::ROW_THREADS);
 }
 
 // What stands in for the epilogue when K is split: sums of one part, dense, as [split][batch][m][n].
@@ -115,44 +114,32 @@ template <class P> struct Scalar {
 template <class T, class S, int ROWS, int BK, int THREADS, i64 ROW, i64 DEPTH, int PITCH> struct Panel {
   static constexpr int access = 16 / int(sizeof(T)), count = ROWS * BK / access, each = (count + THREADS - 1) / THREADS;
   static constexpr bool along_rows = ROW == 1 && DEPTH != 1;
-  static constexpr int line = (along_rows ? ROWS : BK) / access;  // vectors of a line
-  static constexpr bool in_vectors = along_rows ? DEPTH % access == 0 : DEPTH == 1 && ROW % access == 0;
   using V = vec<T, access>;
   V held[each];
-  bool whole;  // vectors are aligned, and no row is beyond the matrix
 
-  // `rows` is what is left of the matrix from the first row on.
-  DEVICE Panel(const S* from, i64 rows) : whole(in_vectors && (reinterpret_cast<u64>(from) & 15) == 0 && rows >= ROWS) {}
-  struct Spot { int row, depth; bool any; };
-  DEVICE static Spot spot(int e) {
-    const u32 t = u32(thread()), i = t + e * THREADS;
-    const u32 at = THREADS % line == 0 ? t / line + e * (THREADS / line) : i / line, within = (THREADS % line == 0 ? t : i) % line * access;
-    return {int(along_rows ? within : at), int(along_rows ? at : within), count % THREADS == 0 || i < u32(count)};
-  }
-  // `depth` is what is left of K; what is beyond it and the matrix is zeros.
+  DEVICE static int row_of(int i) { return along_rows ? i % (ROWS / access) * access : i / (BK / access); }
+  DEVICE static int depth_of(int i) { return along_rows ? i / (ROWS / access) : i % (BK / access) * access; }
+  // `rows` and `depth` are what is left of the matrix from here on; the rest is zeros.
   DEVICE void fetch(const S* from, i64 rows, i64 depth) {
-    if (whole && depth >= BK) {
-      UNROLL for (int e = 0; e < each; ++e) {
-        const Spot at = spot(e);
-        if (at.any) held[e] = aligned<V>(from + (at.row * ROW + at.depth * DEPTH));
-      }
-    } else {
-      UNROLL for (int e = 0; e < each; ++e) {
-        const Spot at = spot(e);
-        const S* const p = from + (at.row * ROW + at.depth * DEPTH);
-        held[e] = by_lane<V>([&](int l) {
-          const bool inside = at.any && (along_rows ? at.depth < depth && at.row + l < rows : at.row < rows && at.depth + l < depth);
-          return inside ? load<T>(p + l * (along_rows ? ROW : DEPTH)) : T(0);
-        });
+    UNROLL for (int e = 0; e < each; ++e) {
+      const int i = thread() + e * THREADS, r = row_of(i), k = depth_of(i);
+      const S* const p = from + r * ROW + k * DEPTH;
+      if (count % THREADS != 0 && i >= count) continue;
+      if constexpr (along_rows) {
+        if (k < depth && r + access <= rows) held[e] = load<V>(p);
+        else held[e] = by_lane<V>([&](int l) { return k < depth && r + l < rows ? load<T>(p + l * ROW) : T(0); });
+      } else {
+        if (DEPTH == 1 && r < rows && k + access <= depth) held[e] = load<V>(p);
+        else held[e] = by_lane<V>([&](int l) { return r < rows && k + l < depth ? load<T>(p + l * DEPTH) : T(0); });
       }
     }
   }
   DEVICE void put(T* to) const {
     UNROLL for (int e = 0; e < each; ++e) {
-      const Spot at = spot(e);
-      if (!at.any) continue;
-      if constexpr (along_rows) store_aligned(to + at.depth * PITCH + at.row, held[e]);
-      else UNROLL for (int l = 0; l < access; ++l) to[(at.depth + l) * PITCH + at.row] = held[e][l];
+      const int i = thread() + e * THREADS, r = row_of(i), k = depth_of(i);
+      if (count % THREADS != 0 && i >= count) continue;
+      if constexpr (along_rows) store_aligned(to + k * PITCH + r, held[e]);
+      else UNROLL for (int l = 0; l < access; ++l) to[(k + l) * PITCH + r] = held[e][l];
     }
   }
 };
@@ -171,8 +158,8 @@ template <class P, class Epilogue> DEVICE void scalar_tile(const typename P::A* 
   if constexpr (P::K > 0) {
     a += P::a_offset(at.batch) + at.m * P::a_row + at.k * P::a_col;
     b += P::b_offset(at.batch) + at.n * P::b_col + at.k * P::b_row;
-    Panel<T, typename P::A, P::BM, P::BK, G::threads, P::a_row, P::a_col, G::pitch_a> panel_a(a, P::M - at.m);
-    Panel<T, typename P::B, P::BN, P::BK, G::threads, P::b_col, P::b_row, G::pitch_b> panel_b(b, P::N - at.n);
+    Panel<T, typename P::A, P::BM, P::BK, G::threads, P::a_row, P::a_col, G::pitch_a> panel_a;
+    Panel<T, typename P::B, P::BN, P::BK, G::threads, P::b_col, P::b_row, G::pitch_b> panel_b;
     const auto fetch = [&](i64 k) {
       panel_a.fetch(a + k * P::a_col, P::M - at.m, at.k_end - at.k - k);
       panel_b.fetch(b + k * P::b_row, P::N - at.n, at.k_end - at.k - k);
@@ -205,14 +192,11 @@ template <class P, class Epilogue> DEVICE void scalar_tile(const typename P::A* 
   }
 
   T* const staged = stages + wave() * G::rows * G::pitch;
-  UNROLL_BY(1) for (int i = 0; i < G::tm / G::vm; ++i) {  // one text of the epilogue for all rows; sums stay where constants index them
-    UNROLL for (int k = 0; k < G::tm / G::vm; ++k) {
-      if (k != i) continue;
-      UNROLL for (int r = 0; r < G::vm; ++r)
-        UNROLL for (int j = 0; j < G::tn / G::vn; ++j)
-          store_aligned(staged + (row + r) * G::pitch + j * 8 * G::vn + column,
-                        by_lane<vec<T, G::vn>>([&](int l) { return sums[k * G::vm + r][j * G::vn + l]; }));
-    }
+  UNROLL for (int i = 0; i < G::tm / G::vm; ++i) {
+    UNROLL for (int r = 0; r < G::vm; ++r)
+      UNROLL for (int j = 0; j < G::tn / G::vn; ++j)
+        store_aligned(staged + (row + r) * G::pitch + j * 8 * G::vn + column,
+                      by_lane<vec<T, G::vn>>([&](int l) { return sums[i * G::vm + r][j * G::vn + l]; }));
     wave_barrier();
     finish_rows<P, G::rows, G::wave_n, G::pitch>(staged, epilogue, at.batch, at.m + wave_m + i * G::rows, at.n + wave_n);
     wave_barrier();

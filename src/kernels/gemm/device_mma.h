@@ -184,13 +184,10 @@ template <class P, class Epilogue> DEVICE void mma_tile(const typename P::A* a, 
   const int wave_m = wave() / P::WAVES_N * G::wave_m, wave_n = wave() % P::WAVES_N * G::wave_n;
   f32* const staged = static_cast<f32*>(scratch) + wave() * 16 * G::pitch;
   f32* const mine = staged + wave_lane() / 4 * G::pitch + wave_lane() % 4 * 2;
-  UNROLL_BY(1) for (int i = 0; i < G::mt; ++i) {  // one text of the epilogue for all rows; sums stay where constants index them
-    UNROLL for (int k = 0; k < G::mt; ++k) {
-      if (k != i) continue;
-      UNROLL for (int j = 0; j < G::nt; ++j)
-        UNROLL for (int h = 0; h < 2; ++h)
-          store_aligned(mine + h * 8 * G::pitch + j * 8, by_lane<vec<f32, 2>>([&](int e) { return sums[k][j][h * 2 + e]; }));
-    }
+  UNROLL for (int i = 0; i < G::mt; ++i) {
+    UNROLL for (int j = 0; j < G::nt; ++j)
+      UNROLL for (int h = 0; h < 2; ++h)
+        store_aligned(mine + h * 8 * G::pitch + j * 8, by_lane<vec<f32, 2>>([&](int e) { return sums[i][j][h * 2 + e]; }));
     wave_barrier();
     finish_rows<P, 16, G::wave_n, G::pitch>(staged, epilogue, at.batch, at.m + wave_m + i * 16, at.n + wave_n);
     wave_barrier();
