@@ -54,7 +54,7 @@ template <int ROWS, int BK, i64 ROW, i64 DEPTH, i64 ALL_ROWS, i64 ALL_DEPTH, int
         }
       }
     } else {
-      UNROLL_BY(1) for (u32 i = u32(thread()); i < u32(count); i += THREADS) {
+      const auto one = [&](u32 i) {
         const u32 line = i / chunks, chunk = i % chunks;
         const S* const p = from + (line * line_step + chunk * 8 * element_step);
         Bytes<16> held;
@@ -65,7 +65,10 @@ template <int ROWS, int BK, i64 ROW, i64 DEPTH, i64 ALL_ROWS, i64 ALL_DEPTH, int
           held.word[w] = pair[0] | pair[1] << 16;
         }
         store_bytes<16>(to + place(line, chunk), held);
-      }
+      };
+      // Four at once where this is the only way: their loads hide each other's latency.
+      if constexpr (in_chunks) UNROLL_BY(1) for (u32 i = u32(thread()); i < u32(count); i += THREADS) one(i);
+      else UNROLL_BY(4) for (u32 i = u32(thread()); i < u32(count); i += THREADS) one(i);
     }
   }
 

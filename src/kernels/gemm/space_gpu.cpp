@@ -51,7 +51,7 @@ double estimate_seconds(const Problem& p, const Params& x, const backend::Caps& 
       const double wm = double(x.block_m / x.waves_m), wn = double(x.block_n / x.waves_n), all = double(x.waves_m * x.waves_n);
       const double multiply = all * 2 * wm * wn * 16 / tensor, fragments = all * (wm + wn) * 32 / 128, copy = double(x.block_m + x.block_n) * 32 / 48;
       const double worst = std::max({multiply, fragments, copy});
-      const double step = worst + 0.1 * (multiply + fragments + copy - worst) + 20.0 * 16 / double(x.block_k) / resident;  // a barrier a block
+      const double step = worst + 0.2 * (multiply + fragments + copy - worst) + 20.0 * 16 / double(x.block_k) / resident;  // a barrier a block
       cycles = k / 16 * step + 1500 / resident;
       flying = resident * double((x.stages - 1) * x.block_k * (x.block_m + x.block_n)) * element;
       break;
@@ -204,10 +204,21 @@ Tiling tiling(const Problem& p, const Params& x) {
   t.split_k = round_up(ceil_div(std::max<int64_t>(p.k, 1), x.split), unit);
   if (x.split > 1) t.workspace_bytes = x.split * p.batches * p.m * p.n * element;
   switch (loop) {
-    case Loop::mma:
+    case Loop::mma: {
       t.scratch_bytes = std::max(x.stages * (x.block_m + x.block_n) * x.block_k * 2, waves * 16 * (wave_n + 8) * 4);
       t.registers = wave_m * wave_n / 32 + (wave_m / 16 * 4 + wave_n / 8 * 2) * 2 + 56;
+      // A thread's chunks of a block lie a constant apart where its waves cover 8 lines at once; else each has a place of its own.
+      // Lines that are no whole chunks are gathered by the element, four chunks at once.
+      const auto copies = [&](int64_t row_step, int64_t depth_step, int64_t rows) {
+        const bool along_k = depth_step == 1 || row_step != 1;
+        const int64_t chunks = std::max<int64_t>(1, (along_k ? x.block_k : rows) / 8);
+        if (t.threads % (8 * chunks) != 0) t.registers += rows * x.block_k / 8 / t.threads;
+        return (along_k ? depth_step : row_step) == 1 && (along_k ? row_step : depth_step) % 8 == 0;
+      };
+      const bool chunks_a = copies(p.a.row_stride, p.a.column_stride, x.block_m), chunks_b = copies(p.b.column_stride, p.b.row_stride, x.block_n);
+      if (!chunks_a || !chunks_b) t.registers += 40;
       break;
+    }
     case Loop::stream: {
       const StreamShape s = stream_shape(p, x);
       t.scratch_bytes = x.waves_k * p.m * x.block_n * element;
