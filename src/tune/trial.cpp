@@ -112,7 +112,11 @@ class DeviceTrial final : public Trial {
 validate::Bounds bounds_of(const kernels::Tolerance& tolerance) {
   validate::Bounds bounds;
   bounds.terms = std::max<int64_t>(tolerance.terms, 1);
-  bounds.rule = tolerance.tolerance_class == kernels::ToleranceClass::exact ? validate::Rule::exact : validate::Rule::norm_element;
+  switch (tolerance.tolerance_class) {
+    case kernels::ToleranceClass::exact: bounds.rule = validate::Rule::exact; break;
+    case kernels::ToleranceClass::attention: bounds.rule = validate::Rule::attention; break;
+    default: bounds.rule = validate::Rule::norm_element;
+  }
   return bounds;
 }
 

@@ -79,6 +79,15 @@ double norm_tolerance(ir::DType dtype, int64_t terms) {
   }
 }
 
+namespace {
+
+// Attention of 16-bit operands multiplies the values by weights of 16 bits, as every library does: 1.7e-3 of a weighted sum whose
+// terms cancel, and then half of its results round the other way. Measured by a model of such kernels with exact sums, 16 to 2048
+// keys, plain and causal, logits up to 4 deviations: at most 2.6e-3. Few results may be unlucky.
+double weights_in_bf16(int64_t results) { return 3 * (1 + 4 / std::sqrt(static_cast<double>(std::max<int64_t>(results, 1)))); }
+
+}  // namespace
+
 Comparison compare(const std::string& name, const ir::HostTensor& found, const reference::RefTensor& wanted, const Bounds& bounds) {
   Mismatch detail;
   detail.output = name;
@@ -91,7 +100,9 @@ Comparison compare(const std::string& name, const ir::HostTensor& found, const r
   if (!wanted.floating() || bounds.rule == Rule::exact) return compare_exact(std::move(detail), found, wanted);
 
   const DType dtype = wanted.dtype;
-  const double tolerance = std::max(norm_tolerance(dtype, bounds.terms) * bounds.scale, bounds.norm_allowance);
+  double tolerance = norm_tolerance(dtype, bounds.terms) * bounds.scale;
+  if (bounds.rule == Rule::attention && dtype == DType::bf16) tolerance *= weights_in_bf16(detail.count);
+  tolerance = std::max(tolerance, bounds.norm_allowance);
   detail.norm_allowed = tolerance;
   const int64_t columns = wanted.extents.empty() ? 1 : std::max<int64_t>(wanted.extents.back(), 1);
   double error_squares = 0, reference_squares = 0;

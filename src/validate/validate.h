@@ -16,8 +16,9 @@ namespace rtx::validate {
 
 // What an output may differ by. `terms` is the longest sum behind one element.
 enum class Rule : uint8_t {
-  exact,        // integers, booleans, pure data movement
-  norm_element  // norm and per-element bound by dtype
+  exact,         // integers, booleans, pure data movement
+  norm_element,  // norm and per-element bound by dtype
+  attention      // the same; a bf16 result may show that weights were rounded to bf16 before they met the values
 };
 struct Bounds {
   Rule rule = Rule::norm_element;

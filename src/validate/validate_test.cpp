@@ -91,6 +91,25 @@ TEST(Compare, bf16_is_judged_against_the_rounded_reference) {
   EXPECT_TRUE(compare("y", reference::to_host(wanted), wanted, {}).agrees);
 }
 
+// Every element off by the relative error `off`, many results.
+TEST(Compare, only_attention_in_bf16_may_show_weights_of_bf16) {
+  const auto agrees = [](DType dtype, Rule rule, double off) {
+    reference::RefTensor wanted{dtype, {64, 64}, {}, {}}, found = wanted;
+    for (int i = 0; i < 4096; ++i) {
+      wanted.reals.push_back(1.0 + i % 64 / 128.0);  // a bf16 number
+      found.reals.push_back(i % 8 == 0 ? wanted.reals.back() * (1 + off) : wanted.reals.back());
+    }
+    Bounds bounds;
+    bounds.rule = rule;
+    return compare("y", reference::to_host(found), wanted, bounds).agrees;
+  };
+  EXPECT_TRUE(agrees(DType::bf16, Rule::attention, 0.006));   // norm 2.1e-3
+  EXPECT_FALSE(agrees(DType::bf16, Rule::attention, 0.016));
+  EXPECT_FALSE(agrees(DType::bf16, Rule::norm_element, 0.006));
+  EXPECT_FALSE(agrees(DType::f16, Rule::attention, 0.006));
+  EXPECT_FALSE(agrees(DType::f32, Rule::attention, 1e-5));
+}
+
 TEST(Compare, integers_are_exact_and_other_shapes_or_types_never_agree) {
   const auto wanted = tensor(DType::i64, {3}, {1, 2, 3});
   EXPECT_TRUE(against(wanted, wanted).agrees);

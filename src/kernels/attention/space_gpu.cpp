@@ -141,6 +141,25 @@ Params preferred_mma(const Problem& p, const backend::Caps& caps, const std::fun
   return best;
 }
 
+// Orders candidates: arithmetic of whole tiles at what an instruction reaches, turns that the cores take, memory.
+double estimate_of(const Problem& p, const Params& at, const backend::Caps& caps, const Work& work) {
+  const Tiling tiling = tiling_of(p, at, caps);
+  const int64_t groups = tiling.groups() * at.splits, held = at.mma == 0 || 2 * mma_shape_of(p, at).bytes <= caps.scratch_bytes ? 2 : 1;
+  const double filled = static_cast<double>(p.queries * p.query_heads * p.batch) / static_cast<double>(tiling.groups() * at.block_q);
+  double speed = at.mma != 0 ? 5.0 : at.block_q >= 16 ? 0.4 : 0.2;  // of f32's peak
+  if (at.mma != 0) {
+    const MmaShape shape = mma_shape_of(p, at);
+    if (shape.fragments == 1) speed *= 0.8;                         // keys and values are read from scratch twice as often
+    speed *= static_cast<double>(at.block_k) / static_cast<double>(at.block_k + 4 * shape.waves_k);
+    if (shape.registers > 236) speed *= 0.95;
+    if (at.stages == 1) speed *= 0.95;
+  }
+  const double slots = static_cast<double>(caps.cores * held), turns = static_cast<double>(ceil_div(groups, static_cast<int64_t>(slots))) * slots / static_cast<double>(groups);
+  const double arithmetic = work.flops / filled * turns / (speed * std::max(1.0, caps.peak_gflops_f32) * 1e6);
+  const double combined = at.splits == 1 ? 0 : 2.0 * static_cast<double>(at.splits * tiling.units * tiling.rows * (p.width + 2) * 4);
+  return std::max(arithmetic, (work.bytes() + combined) / std::max(1.0, caps.copy_gbps * 1e6)) + (at.splits == 1 ? 0 : 0.003);
+}
+
 }  // namespace
 
 Space<Params> gpu_space(const Problem& p, const backend::Caps& caps) {
@@ -164,6 +183,7 @@ Space<Params> gpu_space(const Problem& p, const backend::Caps& caps) {
       .require("rows and groups are counted in 31 bits",
                [=](const Params& at) { return rows < (int64_t{1} << 31) && tiling_of(p, at, caps).groups() * at.splits < (int64_t{1} << 31); })
       .require("each split has keys", [=](const Params& at) { return at.splits == 1 || at.splits <= ceil_div(p.keys, at.block_k); })
+      .require("keys are split until every core has four groups", [=](const Params& at) { return at.splits == 1 || tiling_of(p, at, caps).groups() * at.splits <= 4 * caps.cores; })
       .require("a thread's sums fit its registers",
                [=](const Params& at) {
                  if (at.mma == 0) return at.block_q * ceil_div(p.width, 4) * 4 / (at.waves * 32) <= 64;
@@ -174,7 +194,7 @@ Space<Params> gpu_space(const Problem& p, const backend::Caps& caps) {
   const auto legal = [&](const Params& at) { return space.broken_rule(at).empty(); };
   Params best = mma ? preferred_mma(p, caps, legal) : Params{};
   if (best.mma == 0) best = preferred_general(p, caps, legal);
-  return space.prefer(best);
+  return space.prefer(best).estimate([=, work = Attention::work(p)](const Params& at) { return estimate_of(p, at, caps, work); });
 }
 
 }  // namespace rtx::kernels::attention
