@@ -27,7 +27,7 @@ add_layer(backend      USES ir LIBS ${CMAKE_DL_LIBS})
 
 add_layer(codegen   USES ir backend LIBS rtx_embedded TEST_USES cpu_compile cpu_device null_backend)
 add_layer(kernels   USES fuse codegen
-                    TEST_USES reference validate measure cpu_compile cpu_device cuda_compile null_backend import)
+                    TEST_USES reference validate measure cpu_compile cpu_device cuda_compile null_backend import all_compile all_device)
 add_layer(validate  USES ir reference backend TEST_USES null_backend cpu_compile cpu_device)
 add_layer(measure   USES validate backend TEST_USES null_backend cpu_compile cpu_device)
 add_layer(profile   USES measure TEST_USES null_backend cpu_device)

@@ -10,9 +10,8 @@
 #include <random>
 #include <set>
 
-#include "backend/cpu/compile.h"
-#include "backend/cpu/device.h"
-#include "backend/cpu/dialect.h"
+#include "backend/all_compile.h"
+#include "backend/all_device.h"
 #include "ir/text.h"
 #include "reference/reference.h"
 
@@ -23,18 +22,42 @@ namespace {
 using backend::BufferKind;
 using ir::DType;
 
-backend::Device& device() {
-  static const auto made = backend::cpu::make_device(2);
-  return *made;
+// A target's device and compiler, made once.
+struct Rig {
+  std::shared_ptr<backend::Device> device;
+  std::unique_ptr<backend::Compiler> compiler;
+  codegen::Dialect dialect;
+  std::string missing;  // why there is none
+};
+std::string variable(const char* name, const char* otherwise = "") {
+  const char* value = std::getenv(name);
+  return value ? value : otherwise;
 }
-backend::Compiler& compiler() {
-  static const auto made = [] {
-    backend::cpu::CompilerOptions options;
-    const char* path = std::getenv("PATH");
-    options.path = path ? path : "/usr/bin:/bin";
-    return backend::cpu::make_compiler(options);
-  }();
-  return *made;
+Rig make_rig(const std::string& target) {
+  Rig out;
+  for (const auto& side : backend::all_devices()) {
+    if (side.target != target) continue;
+    if (auto here = side.identify(2); !here.ok()) return out.missing = here.error().text(), std::move(out);
+    out.device = side.device(2, "");
+  }
+  for (const auto& side : backend::all_compilers()) {
+    if (side.target != target || !out.device) continue;
+    backend::CompileSettings settings;
+    settings.path = variable("PATH", "/usr/bin:/bin");
+    settings.nvrtc = variable("RTX_NVRTC");
+    out.compiler = side.compiler(settings);
+    out.dialect = side.dialect(out.device->caps());
+  }
+  if (!out.compiler) out.missing = "this build has no target " + target;
+  return out;
+}
+Rig& rig(Target target) {
+  if (target == Target::emulated) {
+    static Rig gpu = make_rig(variable("RTX_TEST_GPU", "cuda-emulated"));
+    return gpu;
+  }
+  static Rig cpu = make_rig("cpu");
+  return cpu;
 }
 
 // Inputs -------------------------------------------------------------------------------------------------------------------------
@@ -83,31 +106,38 @@ std::vector<int64_t> strides_of(const ir::Value& value) {
   return value.layout.strides.empty() ? ir::row_major_strides(ir::extents(value.shape)) : value.layout.strides;
 }
 
+// Device memory with guards inside it, and its copy on the host.
 class Guarded {
  public:
   static constexpr int64_t kGuard = 256;
-  Guarded(int64_t bytes, int64_t shift) : bytes_(bytes) {
-    total_ = kGuard * 2 + bytes + 128;
-    memory_ = static_cast<unsigned char*>(std::aligned_alloc(64, static_cast<size_t>((total_ + 63) / 64 * 64)));
-    start_ = memory_ + kGuard + shift;
-    std::memset(memory_, 0xA5, static_cast<size_t>(total_));
-    std::memset(start_, 0xFF, static_cast<size_t>(bytes));  // NaN in every floating type
+  static Result<std::unique_ptr<Guarded>> make(backend::Device& device, int64_t bytes, int64_t shift) {
+    std::unique_ptr<Guarded> out(new Guarded(device, bytes, shift));
+    RTX_TRY(out->memory_, device.allocate(static_cast<int64_t>(out->host_.size())));
+    return out;
   }
   Guarded(const Guarded&) = delete;
-  ~Guarded() { std::free(memory_); }
-  unsigned char* data() { return start_; }
+  ~Guarded() {
+    if (memory_) device_.release(memory_);
+  }
+  void* pointer() const { return static_cast<unsigned char*>(memory_) + start_; }
+  unsigned char* data() { return host_.data() + start_; }
+  Status upload() { return device_.copy_in(memory_, host_.data(), static_cast<int64_t>(host_.size()), nullptr); }
+  Status download() { return device_.copy_out(host_.data(), memory_, static_cast<int64_t>(host_.size()), nullptr); }
   bool intact() const {
-    for (const unsigned char* p = memory_; p < start_; ++p)
-      if (*p != 0xA5) return false;
-    for (const unsigned char* p = start_ + bytes_; p < memory_ + total_; ++p)
-      if (*p != 0xA5) return false;
+    for (size_t k = 0; k < host_.size(); ++k)
+      if ((static_cast<int64_t>(k) < start_ || static_cast<int64_t>(k) >= start_ + bytes_) && host_[k] != 0xA5) return false;
     return true;
   }
 
  private:
-  int64_t bytes_ = 0, total_ = 0;
-  unsigned char* memory_ = nullptr;
-  unsigned char* start_ = nullptr;
+  Guarded(backend::Device& device, int64_t bytes, int64_t shift) : device_(device), bytes_(bytes), start_(kGuard + shift) {
+    host_.assign(static_cast<size_t>(kGuard * 2 + bytes + 128), 0xA5);
+    std::memset(data(), 0xFF, static_cast<size_t>(bytes));  // NaN in every floating type
+  }
+  backend::Device& device_;
+  int64_t bytes_ = 0, start_ = 0;
+  std::vector<unsigned char> host_;
+  void* memory_ = nullptr;
 };
 
 int64_t span_of(const ir::Graph& body, ir::ValueId id) {
@@ -198,6 +228,7 @@ std::string compare(const ir::Graph& body, ir::ValueId id, const ir::HostTensor&
 // Emission and one compilation for many plans --------------------------------------------------------------------------------------
 
 struct Prepared {
+  Rig* rig = nullptr;
   ir::Graph body;
   std::unique_ptr<BoundProblem> problem;
   backend::KernelPlan plan;
@@ -241,18 +272,21 @@ std::string joined(const std::vector<Prepared>& all) {
   return out;
 }
 
-Result<Prepared> prepare(const AnyFamily& family, const TestCase& test, size_t number) {
+Result<Prepared> prepare(const AnyFamily& family, const TestCase& test, size_t number, Target target) {
   Prepared out;
+  out.rig = &rig(target);
+  if (!out.rig->missing.empty()) return error_of(ErrorKind::device, out.rig->missing);
+  const backend::Caps& caps = out.rig->device->caps();
   out.test = test;
   RTX_TRY(out.body, ir::parse(test.text));
   RTX_TRY(out.problem, family.bind(out.body));
   std::string parameters = test.parameters;
   if (parameters.empty()) {
-    const auto candidates = out.problem->candidates(device().caps());
+    const auto candidates = out.problem->candidates(caps);
     if (candidates.empty()) return user_error("no legal parameters");
     parameters = candidates.front().parameters;
   }
-  RTX_TRY(out.plan, out.problem->emit(parameters, device().caps(), backend::cpu::make_dialect(device().caps())));
+  RTX_TRY(out.plan, out.problem->emit(parameters, caps, out.rig->dialect));
   rename(out.plan, "k" + std::to_string(number) + "_" + out.plan.name);
   return out;
 }
@@ -269,33 +303,44 @@ struct Buffers {
     }
     return nullptr;
   }
+  Status move(Status (Guarded::*how)()) {
+    for (const auto* side : {&inputs, &outputs, &workspace, &prepared})
+      for (const auto& buffer : *side) RTX_CHECK((buffer.get()->*how)());
+    return success();
+  }
 };
 
-Status launch_all(backend::Module& module, const std::vector<backend::Launch>& launches, Buffers& buffers) {
+Status launch_all(backend::Device& device, backend::Module& module, const std::vector<backend::Launch>& launches, Buffers& buffers) {
   for (const auto& launch : launches) {
     if (launch.grid.count() == 0) continue;
     std::vector<void*> arguments;
-    for (const auto& ref : launch.arguments) arguments.push_back(buffers.at(ref)->data());
-    RTX_TRY(const auto function, device().function(module, launch.entry));
-    RTX_CHECK(device().launch(function, launch.grid, launch.group, launch.scratch_bytes, arguments.data(), static_cast<int>(arguments.size()), nullptr));
+    for (const auto& ref : launch.arguments) arguments.push_back(buffers.at(ref)->pointer());
+    RTX_TRY(const auto function, device.function(module, launch.entry));
+    RTX_CHECK(device.launch(function, launch.grid, launch.group, launch.scratch_bytes, arguments.data(), static_cast<int>(arguments.size()), nullptr));
   }
-  return success();
+  return device.synchronize(nullptr);
 }
 
-Buffers make_buffers(const Prepared& p, const std::vector<ir::HostTensor>& inputs) {
+Result<Buffers> make_buffers(const Prepared& p, const std::vector<ir::HostTensor>& inputs) {
   Buffers out;
-  const auto make = [&](ir::ValueId id) {
+  const auto add = [&](std::vector<std::unique_ptr<Guarded>>& to, int64_t bytes, int64_t shift) -> Status {
+    RTX_TRY(auto made, Guarded::make(*p.rig->device, bytes, shift));
+    to.push_back(std::move(made));
+    return success();
+  };
+  const auto add_value = [&](std::vector<std::unique_ptr<Guarded>>& to, ir::ValueId id) {
     const int64_t size = ir::bytes_of(p.body.value(id).dtype);
-    return std::make_unique<Guarded>(span_of(p.body, id) * size, p.test.unaligned ? size : 0);
+    return add(to, span_of(p.body, id) * size, p.test.unaligned ? size : 0);
   };
   for (size_t k = 0; k < p.body.inputs.size(); ++k) {
-    out.inputs.push_back(make(p.body.inputs[k]));
+    RTX_CHECK(add_value(out.inputs, p.body.inputs[k]));
     ir::HostTensor copy = inputs[k];
     move_elements(p.body, p.body.inputs[k], copy.mutable_bytes(), out.inputs.back()->data(), true);
   }
-  for (const ir::ValueId id : p.body.outputs) out.outputs.push_back(make(id));
-  for (const int64_t bytes : p.plan.workspace_bytes) out.workspace.push_back(std::make_unique<Guarded>(bytes, 0));
-  for (const int64_t bytes : p.plan.prepared_bytes) out.prepared.push_back(std::make_unique<Guarded>(bytes, 0));
+  for (const ir::ValueId id : p.body.outputs) RTX_CHECK(add_value(out.outputs, id));
+  for (const int64_t bytes : p.plan.workspace_bytes) RTX_CHECK(add(out.workspace, bytes, 0));
+  for (const int64_t bytes : p.plan.prepared_bytes) RTX_CHECK(add(out.prepared, bytes, 0));
+  RTX_CHECK(out.move(&Guarded::upload));
   return out;
 }
 
@@ -311,13 +356,16 @@ std::vector<ir::HostTensor> make_inputs(const ir::Graph& body, const TestCase& t
 
 std::string run(backend::Module& module, const Prepared& p, std::vector<ir::HostTensor>* results) {
   auto inputs = make_inputs(p.body, p.test);
-  Buffers buffers = make_buffers(p, inputs);
+  auto made = make_buffers(p, inputs);
+  if (!made) return made.error().text();
+  Buffers& buffers = *made;
   for (size_t k = 0; k < inputs.size(); ++k)  // elements of an overlapping view are one: read back what is there
     move_elements(p.body, p.body.inputs[k], inputs[k].mutable_bytes(), buffers.inputs[k]->data(), false);
   auto wanted = reference::run(p.body, inputs);
   if (!wanted) return wanted.error().text();
   for (const auto* launches : {&p.plan.prepare, &p.plan.steps})
-    if (auto status = launch_all(module, *launches, buffers); !status) return status.error().text();
+    if (auto status = launch_all(*p.rig->device, module, *launches, buffers); !status) return status.error().text();
+  if (auto status = buffers.move(&Guarded::download); !status) return status.error().text();
   for (const auto* side : {&buffers.inputs, &buffers.outputs, &buffers.workspace, &buffers.prepared})
     for (size_t k = 0; k < side->size(); ++k)
       if (!(*side)[k]->intact()) return "bytes outside of a buffer were written";
@@ -334,51 +382,54 @@ std::string run(backend::Module& module, const Prepared& p, std::vector<ir::Host
   return out;
 }
 
-Result<std::unique_ptr<backend::Module>> build(const std::string& text, const std::string& name) {
+Result<std::unique_ptr<backend::Module>> build(Rig& on, const std::string& text, const std::string& name) {
   backend::CompileRequest request;
   request.name = name;
   request.text = text;
-  request.arch = device().caps().arch;
+  request.arch = on.device->caps().arch;
   if (const char* directory = std::getenv("RTX_SAVE_TEMPS")) request.save_temps = directory;
-  RTX_TRY(const auto binary, compiler().compile(request));
-  return device().load(binary.bytes, name);
+  RTX_TRY(const auto binary, on.compiler->compile(request));
+  return on.device->load(binary.bytes, name);
 }
 
 }  // namespace
 
-std::string check(const AnyFamily& family, const std::vector<TestCase>& cases) {
+const std::string& unavailable(Target target) { return rig(target).missing; }
+
+std::string check(const AnyFamily& family, const std::vector<TestCase>& cases, Target target) {
   std::string out;
   std::vector<Prepared> all;
   for (const auto& test : cases) {
-    auto made = prepare(family, test, all.size());
+    auto made = prepare(family, test, all.size(), target);
     if (!made) out += test.text + ": " + made.error().text() + "\n";
     else all.push_back(std::move(*made));
   }
   if (all.empty()) return out;
-  auto module = build(joined(all), std::string(family.name()));
+  auto module = build(rig(target), joined(all), std::string(family.name()));
   if (!module) return out + module.error().text();
   for (const auto& p : all)
     if (const std::string wrong = run(**module, p, nullptr); !wrong.empty()) out += p.test.text + " (" + p.plan.name + "): " + wrong + "\n";
   return out;
 }
 
-std::string check_candidates(const AnyFamily& family, const TestCase& test, size_t limit) {
+std::string check_candidates(const AnyFamily& family, const TestCase& test, size_t limit, Target target) {
+  if (!unavailable(target).empty()) return unavailable(target);
   auto body = ir::parse(test.text);
   if (!body) return body.error().text();
   auto problem = family.bind(*body);
   if (!problem) return problem.error().text();
-  const auto candidates = (*problem)->candidates(device().caps());
+  const auto candidates = (*problem)->candidates(rig(target).device->caps());
   std::vector<Prepared> all;
   const size_t step = std::max<size_t>(1, (candidates.size() + limit - 1) / limit);
   for (size_t k = 0; k < candidates.size(); k += step) {
     TestCase one = test;
     one.parameters = candidates[k].parameters;
-    auto made = prepare(family, one, all.size());
+    auto made = prepare(family, one, all.size(), target);
     if (!made) return one.parameters + ": " + made.error().text();
     all.push_back(std::move(*made));
   }
   if (all.empty()) return "no legal parameters";
-  auto module = build(joined(all), std::string(family.name()));
+  auto module = build(rig(target), joined(all), std::string(family.name()));
   if (!module) return module.error().text();
   std::string out;
   std::map<std::string, std::vector<ir::HostTensor>> by_class;
@@ -400,17 +451,17 @@ std::string refusal(const AnyFamily& family, std::string_view text) {
 }
 
 Result<Timing> time_plan(const AnyFamily& family, const TestCase& test, int runs) {
-  RTX_TRY(const auto p, prepare(family, test, 0));
-  RTX_TRY(const auto module, build(p.plan.text, p.plan.name));
-  Buffers buffers = make_buffers(p, make_inputs(p.body, p.test));
-  RTX_CHECK(launch_all(*module, p.plan.prepare, buffers));
+  RTX_TRY(const auto p, prepare(family, test, 0, Target::cpu));
+  RTX_TRY(const auto module, build(*p.rig, p.plan.text, p.plan.name));
+  RTX_TRY(Buffers buffers, make_buffers(p, make_inputs(p.body, p.test)));
+  RTX_CHECK(launch_all(*p.rig->device, *module, p.plan.prepare, buffers));
   Timing out;
   out.work = p.problem->work();
   out.name = p.plan.name;
   out.seconds = 1e30;
   for (int k = 0; k < runs; ++k) {
     const auto start = std::chrono::steady_clock::now();
-    RTX_CHECK(launch_all(*module, p.plan.steps, buffers));
+    RTX_CHECK(launch_all(*p.rig->device, *module, p.plan.steps, buffers));
     out.seconds = std::min(out.seconds, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   return out;

@@ -23,18 +23,27 @@ struct TestCase {
   std::function<double(size_t input, int64_t index)> fill{};  // chosen numbers instead of random ones
 };
 
+// What a check emits for and runs on: this machine's CPU, or the GPU kernel language in the emulator (as an sm_90a; each launch runs in
+// two orders of threads, and both must agree). Emulated sums are slow: keep such cases small. RTX_TEST_GPU=cuda in the environment
+// takes a real device in the emulator's place.
+enum class Target { cpu, emulated };
+// Why there is no such target here; empty when there is one. Checks of a target that is not there fail.
+const std::string& unavailable(Target target);
+
 // One sentence a failing case (its text first); empty when all agree. Cases share one compilation.
-std::string check(const AnyFamily& family, const std::vector<TestCase>& cases);
+std::string check(const AnyFamily& family, const std::vector<TestCase>& cases, Target target = Target::cpu);
 template <KernelFamily F>
-std::string check(const std::vector<TestCase>& cases) { return check(*erase<F>(), cases); }
+std::string check(const std::vector<TestCase>& cases, Target target = Target::cpu) { return check(*erase<F>(), cases, target); }
 template <KernelFamily F>
-std::string check(const std::string& text) { return check(*erase<F>(), {TestCase{.text = text}}); }
+std::string check(const std::string& text, Target target = Target::cpu) { return check(*erase<F>(), {TestCase{.text = text}}, target); }
 
 // Up to `limit` points of the space, spread over it: each agrees with the reference, and those of one numerics class with each
 // other bit for bit.
-std::string check_candidates(const AnyFamily& family, const TestCase& test, size_t limit = 8);
+std::string check_candidates(const AnyFamily& family, const TestCase& test, size_t limit = 8, Target target = Target::cpu);
 template <KernelFamily F>
-std::string check_candidates(const std::string& text, size_t limit = 8) { return check_candidates(*erase<F>(), TestCase{.text = text}, limit); }
+std::string check_candidates(const std::string& text, size_t limit = 8, Target target = Target::cpu) {
+  return check_candidates(*erase<F>(), TestCase{.text = text}, limit, target);
+}
 
 // Why a family does not take a body; empty when it does.
 std::string refusal(const AnyFamily& family, std::string_view text);
@@ -48,3 +57,6 @@ struct Timing {
 Result<Timing> time_plan(const AnyFamily& family, const TestCase& test, int runs = 10);
 
 }  // namespace rtx::kernels::testing
+
+#define RTX_NEEDS_TARGET(target) \
+  if (!::rtx::kernels::testing::unavailable(target).empty()) GTEST_SKIP() << ::rtx::kernels::testing::unavailable(target)
