@@ -5,7 +5,11 @@
 // A tile is MC x NC elements of C for one batch entry over all of K, computed by MR x NR register tiles (device_cpu.h). A and B
 // are any affine views of body inputs (transposed, strided, broadcast over the batch); a B that is a weight is packed once when
 // the program is loaded, another B per run or read in place. The epilogue is an ElementDag over (batch, m, n), applied to each
-// finished row in L1. A few rows of A against a B read once are streamed instead (device_cpu_stream.h). Every element is one chain of fused multiply-adds in increasing k, so all parameters give the same bits.
+// finished row in L1. A few rows of A against a B read once are streamed instead (device_cpu_stream.h).
+// Every element is one chain of fused multiply-adds in increasing k, so all parameters give the same bits.
+//
+// On a GPU a group computes a block of C by one of three main loops (Loop), K may be shared by several groups whose f32 sums a second
+// launch adds in order, and the epilogue's rows are dealt to threads; the order along K is part of the numerics class.
 //
 // f32, f16 and bf16 compute in f32; f64 in f64; 32- and 64-bit integers in themselves (modulo 2^bits).
 #include <cstdint>
