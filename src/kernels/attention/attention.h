@@ -9,6 +9,7 @@
 //
 // A group is some query rows of one key-value head; the query heads that share it count as more rows. Keys are taken in blocks
 // of 128; blocks that no row of the group sees are skipped. Few rows (decoding) take the keys one by one instead of transposed.
+// That is the CPU's kernel (emit.cpp, device.h); gpu.h has those of GPUs.
 #include "codegen/element.h"
 #include "kernels/family.h"
 
