@@ -1,17 +1,20 @@
 # Every device header and prelude is compiled alone, so that a broken one fails this build and not
 # a user's first run. -nostdinc because emitted text has no system headers to lean on.
-# Headers of GPU capabilities need their own prelude and are left to their backend's emulator.
+# What GPU kernels share is compiled over the emulator's primitives; capabilities that the emulator does not
+# play yet and the vendors' own preludes are left to those backends.
 
-set(gpu_only "(cuda|gpu|mma|hip|metal|wgmma|tma|mfma|wmma|simdgroup)")
-set(checked ${device_headers} ${preludes})
-list(FILTER checked EXCLUDE REGEX "(device_${gpu_only}[^/]*\\.h|backend/${gpu_only}/[^/]*)$")
+set(not_here "(cuda|hip|metal|wgmma|tma|mfma|wmma|simdgroup)")
+set(checked ${device_headers} ${preludes} "${src}/codegen/gpu.inc.h")
+list(FILTER checked EXCLUDE REGEX "(device_${not_here}[^/]*\\.h|backend/${not_here}/[^/]*)$")
 
 set(check_sources)
 foreach(header IN LISTS checked)
   cmake_path(RELATIVE_PATH header BASE_DIRECTORY "${src}" OUTPUT_VARIABLE relative)
   string(MAKE_C_IDENTIFIER "${relative}" name)
   set(content "")
-  if(NOT relative MATCHES "^backend/" AND EXISTS "${src}/backend/cpu/prelude.h")
+  if(relative MATCHES "(device_(gpu|mma)[^/]*|gpu\\.inc)\\.h$")
+    string(APPEND content "#include \"backend/emulator/prelude.h\"\n#include \"codegen/gpu.inc.h\"\n")
+  elseif(NOT relative MATCHES "^backend/")
     string(APPEND content "#include \"backend/cpu/prelude.h\"\n")
   endif()
   string(APPEND content "#include \"${relative}\"\n")

@@ -12,8 +12,8 @@ add_layer(import    USES ir reference LIBS rtx_onnx_proto)
 add_layer(fuse      USES ir TEST_USES reference import)
 
 # The lists of backends are the only files that know which there are; only tools and tests include them.
-add_layer(all_compile  FOLDER backend FILES all_compile* USES cpu_compile cuda_compile null_backend)
-add_layer(all_device   FOLDER backend FILES all_device*  USES cpu_device null_backend)
+add_layer(all_compile  FOLDER backend FILES all_compile* USES cpu_compile cuda_compile emulator_compile null_backend)
+add_layer(all_device   FOLDER backend FILES all_device*  USES cpu_device emulator_device null_backend)
 add_layer(conformance  FOLDER backend/conformance USES backend codegen)
 add_layer(cpu_compile  FOLDER backend/cpu FILES compile* dialect* prelude*
                        USES codegen TEST_USES cpu_device conformance reference)
@@ -22,6 +22,11 @@ add_layer(cpu_device   FOLDER backend/cpu USES backend TEST_USES cpu_compile con
 add_layer(cuda_caps    FOLDER backend/cuda FILES caps* cubin* USES backend)
 add_layer(cuda_compile FOLDER backend/cuda FILES compile* dialect* prelude* nvrtc* USES codegen cuda_caps)
 add_layer(cuda_device  FOLDER backend/cuda USES backend cuda_caps TEST_USES cuda_compile conformance)
+# The emulator runs CUDA's texts on the CPU: the CPU's compiler and pool of threads, CUDA's table of arches.
+add_layer(emulator_caps    FOLDER backend/emulator FILES caps* prelude_abi* USES cpu_device cuda_caps)
+add_layer(emulator_compile FOLDER backend/emulator FILES compile* dialect* prelude* USES codegen cpu_compile cuda_compile emulator_caps)
+add_layer(emulator_device  FOLDER backend/emulator USES backend emulator_caps cpu_device
+                           TEST_USES emulator_compile conformance)
 add_layer(null_backend FOLDER backend/null USES codegen TEST_USES conformance)
 add_layer(backend      USES ir LIBS ${CMAKE_DL_LIBS})
 

@@ -37,7 +37,7 @@ class CpuCompiler final : public Compiler {
     std::lock_guard lock(mutex_);
     RTX_CHECK(locate());
     RTX_TRY(const std::string version, version_line());
-    return version + "; " + join(flags_for(arch, is_clang(version)));
+    return version + "; " + join(flags(arch, version));
   }
 
   Result<Binary> compile(const CompileRequest& request) override {
@@ -58,7 +58,7 @@ class CpuCompiler final : public Compiler {
     const std::string source = directory + "/kernel.cpp", object = directory + "/kernel.so";
     RTX_CHECK(write_file_atomic(source, request.text));
     std::vector<std::string> arguments = {program};
-    for (auto& flag : flags_for(request.arch, is_clang(version))) arguments.push_back(flag);
+    for (auto& flag : flags(request.arch, version)) arguments.push_back(flag);
     arguments.insert(arguments.end(), {"-nostartfiles", "-Wl,-s", source, "-o", object, "-lm"});
     ++started_;
     RTX_TRY(const ProcessResult result, run_process(arguments, {.timeout_seconds = request.timeout_seconds, .stop = options_.stop}));
@@ -83,6 +83,12 @@ class CpuCompiler final : public Compiler {
 
  private:
   static bool is_clang(const std::string& version) { return version.find("clang") != std::string::npos; }
+
+  std::vector<std::string> flags(const std::string& arch, const std::string& version) const {
+    auto out = flags_for(arch, is_clang(version));
+    out.insert(out.end(), options_.flags.begin(), options_.flags.end());
+    return out;
+  }
 
   Status locate() {
     if (!program_.empty()) return success();

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backend/compiler.h"
 
@@ -14,6 +15,7 @@ struct CompilerOptions {
   std::string path;         // where programs are looked up: the value of PATH
   std::string temporary;    // directory for intermediate files; empty: /tmp
   std::string memory_file;  // where toolchain identities are remembered (path, size, time -> version); empty: only in this process
+  std::vector<std::string> flags;  // behind the target's own, so that they win
   const std::atomic<bool>* stop = nullptr;  // set by Ctrl-C: running compilers are ended
 };
 

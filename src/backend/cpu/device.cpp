@@ -1,17 +1,14 @@
 #include "backend/cpu/device.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
 
 #include "backend/cpu/identify.h"
+#include "backend/cpu/shared_object.h"
 #include "backend/cpu/thread_pool.h"
 #include "backend/embedded.h"
 
@@ -33,32 +30,6 @@ Error load_failed(const std::string& name, const std::string& why) {
   return error_of(ErrorKind::device, "cannot load kernel " + name, why);
 }
 
-// An anonymous file, so that nothing touches a disk; a private temporary file where /proc is not there to name it.
-Result<void*> open_from_memory(std::span<const std::byte> binary, const std::string& name) {
-  const int file = memfd_create(name.c_str(), MFD_CLOEXEC);
-  if (file < 0) return load_failed(name, std::string("memfd_create: ") + std::strerror(errno));
-  size_t done = 0;
-  while (done < binary.size()) {
-    const ssize_t count = write(file, binary.data() + done, binary.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) {
-      close(file);
-      return load_failed(name, std::string("write: ") + std::strerror(errno));
-    }
-    done += static_cast<size_t>(count);
-  }
-  // The loader knows loaded objects by the text of their path, and descriptor numbers come back: each path must be spelled anew.
-  static std::atomic<uint64_t> loads{0};
-  std::string path = "/proc/self/fd/";
-  for (uint64_t count = ++loads; count != 0; count /= 2) path += count % 2 ? "./" : "/";
-  path += std::to_string(file);
-  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  const char* why = handle ? nullptr : dlerror();
-  close(file);
-  if (!handle) return load_failed(name, why ? why : "dlopen failed");
-  return handle;
-}
-
 class CpuDevice final : public Device {
  public:
   CpuDevice(int threads, const std::string& arch) : caps_(identify(threads)), pool_(caps_.cores) {
@@ -74,11 +45,7 @@ class CpuDevice final : public Device {
   const Caps& caps() const override { return caps_; }
 
   Result<std::unique_ptr<Module>> load(std::span<const std::byte> binary, const std::string& name) override {
-    // dlopen trusts its input, so a file that is no shared object of this machine is refused before it gets there.
-    static constexpr unsigned char magic[] = {0x7f, 'E', 'L', 'F'};
-    if (binary.size() < 64 || std::memcmp(binary.data(), magic, sizeof magic) != 0)
-      return load_failed(name, "the binary is not a shared object");
-    RTX_TRY(void* handle, open_from_memory(binary, name));
+    RTX_TRY(void* handle, open_shared_object(binary, name));
     return std::unique_ptr<Module>(std::make_unique<SharedObject>(handle));
   }
 

@@ -17,7 +17,7 @@ class TextModule final : public Module {
   explicit TextModule(std::string text) : text_(std::move(text)) {}
   // A stable address for an entry of the text; null when it has none.
   const std::string* entry(const std::string& name) {
-    if (text_.find("KERNEL(" + name + ")") == std::string::npos) return nullptr;
+    if (text_.find("KERNEL(" + name + ",") == std::string::npos) return nullptr;
     std::lock_guard lock(mutex_);
     const auto known = std::find(entries_.begin(), entries_.end(), name);
     return known != entries_.end() ? &*known : &entries_.emplace_back(name);

@@ -7,9 +7,10 @@
 // A function that kernels call; always inlined.
 #define DEVICE inline
 #define RESTRICT __restrict
-// An entry of a launch. On a CPU it is a loop over a share of the groups; on a GPU one group, and group_end =
-// group_begin + 1. `scratch` belongs to the group alone and is aligned to 64.
-#define KERNEL(name)                                                                         \
+// An entry of a launch. On a CPU, KERNEL(name), it is a loop over a share of the groups; on a GPU one group of
+// `threads` threads, of which a core should hold `per_core`, and group_end = group_begin + 1. `scratch` belongs
+// to the group alone and is aligned to 64.
+#define KERNEL(name, arguments, threads, per_core)                                           \
   extern "C" void name([[maybe_unused]] void* const* args, [[maybe_unused]] i64 group_begin, \
                        [[maybe_unused]] i64 group_end, [[maybe_unused]] void* scratch)
 #define GROUP_LOOP(g) for (i64 g = group_begin; g < group_end; ++g)

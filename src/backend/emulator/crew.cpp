@@ -1,0 +1,436 @@
+#include "backend/emulator/crew.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/emulator/pattern.h"
+#include "backend/emulator/signals.h"
+#include "base/assert.h"
+
+#ifdef RTX_FIBER_SHADOW
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace rtx::backend::emulator {
+
+using rtx_emulation::Collective;
+using rtx_emulation::Thread;
+
+namespace {
+
+const char* name_of(Collective::Kind kind) {
+  switch (kind) {
+    case Collective::barrier: return "wave_barrier";
+    case Collective::shuffle: return "a shuffle";
+    case Collective::any: return "wave_any";
+    case Collective::all: return "wave_all";
+    case Collective::load_matrix: return "load_matrix";
+    case Collective::load_matrix_transposed: return "load_matrix_transposed";
+    case Collective::store_matrix: return "store_matrix";
+    default: return "mma";
+  }
+}
+
+std::string span_of(int first, int last) {
+  return first == last ? "thread " + std::to_string(first) : "threads " + std::to_string(first) + "-" + std::to_string(last);
+}
+
+constexpr size_t kScratchAlignment = 1024;
+
+}  // namespace
+
+// ---- one launch ---------------------------------------------------------------------------------------------------------------
+
+void Run::fail(std::string sentence) {
+  const std::lock_guard lock(mutex_);
+  if (!failed) failure_ = std::move(sentence);
+  failed = true;
+}
+void Run::fault_at(const void* address, std::string sentence) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failed) return;
+    fault_address_ = address;
+  }
+  fail(std::move(sentence));
+}
+std::string Run::failure() {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+void Run::join(pthread_t thread) {
+  const std::lock_guard lock(mutex_);
+  crews_.push_back(thread);
+}
+void Run::leave(pthread_t thread) {
+  const std::lock_guard lock(mutex_);
+  for (size_t k = 0; k < crews_.size(); ++k)
+    if (pthread_equal(crews_[k], thread)) {
+      crews_.erase(crews_.begin() + static_cast<std::ptrdiff_t>(k));
+      return;
+    }
+}
+void Run::interrupt() {
+  expired = true;
+  const std::lock_guard lock(mutex_);
+  for (const pthread_t thread : crews_) pthread_kill(thread, kInterrupt);
+}
+
+// ---- what kernels call, on a fiber's stack ------------------------------------------------------------------------------------
+
+struct Crew::Hooks {
+  // A hook may be left only where the crew's data is whole, so the watchdog waits until the kernel's own code runs again.
+  class Inside {
+   public:
+    Inside() : crew_(*static_cast<Crew*>(rtx_emulation::self().crew)) { crew_.in_hook_ = true; }
+    ~Inside() { crew_.in_hook_ = false; }
+    Crew* operator->() const { return &crew_; }
+
+   private:
+    Crew& crew_;
+  };
+
+  static void barrier(int id, int count, int line) { Inside()->enter_barrier(id, count, line); }
+  static void collective(Collective& mine) { Inside()->enter_collective(mine); }
+  static void copy_async(void* to, const void* from, int bytes, int valid, int line) { Inside()->copy({to, from, bytes, valid}, line); }
+  static void copy_async_commit() { Inside()->commit(); }
+  static void copy_async_wait(int open, int) { Inside()->complete(open); }
+  static void misaligned(const void* address, int bytes, int line) {
+    Inside crew;
+    crew->fail([&] {
+      return crew->thread_of_group() + " moves " + std::to_string(bytes) + " bytes at once in line " + std::to_string(line) + ", at an address that is " +
+             std::to_string(reinterpret_cast<uintptr_t>(address) % static_cast<uintptr_t>(bytes)) + " past a multiple of that";
+    });
+  }
+  static void trap(int line) {
+    Inside crew;
+    crew->fail([&] { return crew->thread_of_group() + " called trap() in line " + std::to_string(line); });
+  }
+
+  static constexpr rtx_emulation::Hooks table = {barrier, collective, copy_async, copy_async_commit, copy_async_wait, misaligned, trap};
+};
+
+Crew::Crew() : signal_stack_(kSignalStackBytes) {}
+Crew::~Crew() = default;
+
+void Crew::thread_main(void* argument) {
+  Crew& crew = *static_cast<Crew*>(argument);
+  crew.after_switch(nullptr);
+  crew.in_hook_ = false;
+  crew.run_->entry->run();
+  crew.in_hook_ = true;
+  crew.end_thread();
+  RTX_ASSERT(false, "a thread that ended does not run again");
+}
+
+void Crew::after_switch([[maybe_unused]] void* shadow) {
+#ifdef RTX_FIBER_SHADOW
+  const void* bottom = nullptr;
+  size_t bytes = 0;
+  __sanitizer_finish_switch_fiber(shadow, &bottom, &bytes);
+  if (!main_bottom_) main_bottom_ = bottom, main_bytes_ = bytes;  // the first switch comes from there
+#endif
+}
+
+void Crew::switch_to(int next) {
+  Fiber& mine = fibers_[static_cast<size_t>(current_)];
+  Fiber& theirs = fibers_[static_cast<size_t>(next)];
+  current_ = next;
+#ifdef RTX_FIBER_SHADOW
+  __sanitizer_start_switch_fiber(mine.state == State::ended ? nullptr : &mine.shadow, stacks_.bottom(next), rtx_emulation::kStackBytes);
+#endif
+  rtx_emulator_switch(&mine.stack, theirs.stack);
+  after_switch(mine.shadow);
+}
+
+void Crew::give_up() {
+#ifdef RTX_FIBER_SHADOW
+  __sanitizer_start_switch_fiber(nullptr, main_bottom_, main_bytes_);
+#endif
+  void* nobody = nullptr;
+  rtx_emulator_switch(&nobody, main_stack_);
+}
+
+void Crew::make_ready(int thread) {
+  fibers_[static_cast<size_t>(thread)].state = State::ready;
+  if (run_->order == Order::backward) {
+    head_ = (head_ + kMostThreads - 1) % kMostThreads;
+    ready_[head_] = thread;
+  } else {
+    ready_[(head_ + queued_) % kMostThreads] = thread;
+  }
+  ++queued_;
+}
+
+void Crew::wait() {
+  if (queued_ == 0) fail([&] { return "its threads wait for each other and none can go on: " + who_waits(); });
+  if (run_->expired.load(std::memory_order_relaxed)) fail([&] { return "it did not end within its time: " + who_waits(); });
+  const int next = ready_[head_];
+  head_ = (head_ + 1) % kMostThreads;
+  --queued_;
+  if (next != current_) switch_to(next);
+}
+
+void Crew::end_thread() {
+  fibers_[static_cast<size_t>(current_)].state = State::ended;
+  if (--alive_ == 0) give_up();
+  wait();
+}
+
+void Crew::enter_barrier(int id, int count, int line) {
+  Fiber& mine = fibers_[static_cast<size_t>(current_)];
+  if (id < 0 || id > 15 || (id == 0 && count != 0)) fail([&] { return thread_of_group() + " waits at barrier " + std::to_string(id) + " in line " + std::to_string(line) + "; they go from 1 to 15"; });
+  if (id != 0 && (count <= 0 || count % kWave != 0 || count > run_->threads))
+    fail([&] { return thread_of_group() + " waits at a barrier of " + std::to_string(count) + " threads in line " + std::to_string(line); });
+  mine.state = State::at_barrier;
+  mine.line = line;
+  mine.barrier = id;
+  mine.count = id == 0 ? run_->threads : count;
+  if (++at_barrier_[id] == mine.count) release(id);
+  wait();
+}
+
+void Crew::release(int id) {
+  at_barrier_[id] = 0;
+  const int count = fibers_[static_cast<size_t>(current_)].count;
+  const bool backward = run_->order == Order::backward;
+  // Backward pushes to the front, so the last one pushed runs first.
+  for (int k = 0; k < run_->threads; ++k) {
+    const int t = order_[static_cast<size_t>(backward ? run_->threads - 1 - k : k)];
+    const Fiber& fiber = fibers_[static_cast<size_t>(t)];
+    const Fiber& leader = fibers_[static_cast<size_t>(t / kWave * kWave)];
+    if (fiber.state != State::at_barrier || fiber.barrier != id) {
+      if (id == 0) continue;
+      // A wave comes to a named barrier as a whole.
+      for (int l = t / kWave * kWave; l < std::min(run_->threads, (t / kWave + 1) * kWave); ++l) {
+        const Fiber& other = fibers_[static_cast<size_t>(l)];
+        if (other.state == State::at_barrier && other.barrier == id)
+          fail([&] { return "only some threads of wave " + std::to_string(t / kWave) + " came to barrier " + std::to_string(id) + ": " + who_waits(); });
+      }
+      continue;
+    }
+    if (fiber.count != count) fail([&] { return "threads wait at barrier " + std::to_string(id) + " for different counts, " + std::to_string(fiber.count) + " and " + std::to_string(count) + ": " + who_waits(); });
+    if (leader.line != fiber.line && leader.line != 0)
+      fail([&] { return "the threads of wave " + std::to_string(t / kWave) + " wait at different barriers: " + who_waits(); });
+  }
+  for (int k = 0; k < run_->threads; ++k) {
+    const int t = order_[static_cast<size_t>(backward ? run_->threads - 1 - k : k)];
+    Fiber& fiber = fibers_[static_cast<size_t>(t)];
+    if (fiber.state == State::at_barrier && fiber.barrier == id) make_ready(t);
+  }
+}
+
+bool Crew::perform_together(Collective* const* parts, int lanes) {
+  const std::string wrong = perform(parts, lanes, scratch_, run_->has_store_matrix);
+  if (!wrong.empty()) note(thread_of_group() + " and its wave in " + name_of(parts[0]->kind) + ", line " + std::to_string(parts[0]->line) + ": " + wrong);
+  return wrong.empty();
+}
+
+void Crew::enter_collective(Collective& mine) {
+  Fiber& fiber = fibers_[static_cast<size_t>(current_)];
+  const int wave = current_ / kWave, first = wave * kWave, lanes = std::min(kWave, run_->threads - first);
+  fiber.part = &mine;
+  fiber.line = mine.line;
+  fiber.state = State::in_collective;
+  if (++arrived_[wave] < lanes) {
+    wait();
+    return;
+  }
+  arrived_[wave] = 0;
+  Collective* parts[kWave];
+  for (int l = 0; l < lanes; ++l) {
+    const Fiber& other = fibers_[static_cast<size_t>(first + l)];
+    parts[l] = other.part;
+    if (parts[l]->line != parts[0]->line || parts[l]->kind != parts[0]->kind)
+      fail([&] { return "the threads of wave " + std::to_string(wave) + " do different things together: " + who_waits(); });
+  }
+  if (!perform_together(parts, lanes)) give_up();
+  fiber.state = State::ready;
+  // Backward puts each in front, so the last lane is the first to go on.
+  for (int t = first; t < first + lanes; ++t)
+    if (t != current_) make_ready(t);
+}
+
+// ---- asynchronous copies --------------------------------------------------------------------------------------------------------
+// A copy is done when its group is waited for and not before: until then its place holds the pattern of memory that nobody wrote.
+
+void Crew::copy(const Copy& request, int line) {
+  const auto where = [&] { return thread_of_group() + " starts a copy in line " + std::to_string(line); };
+  if (!scratch_.holds(request.to, static_cast<size_t>(request.bytes))) fail([&] { return where() + " to a place outside of its group's scratch"; });
+  if (reinterpret_cast<uintptr_t>(request.to) % static_cast<uintptr_t>(request.bytes) != 0 ||
+      reinterpret_cast<uintptr_t>(request.from) % static_cast<uintptr_t>(request.bytes) != 0)
+    fail([&] { return where() + " of " + std::to_string(request.bytes) + " bytes that is not aligned to them"; });
+  if (request.valid < 0 || request.valid > request.bytes) fail([&] { return where() + " of which " + std::to_string(request.valid) + " bytes are valid"; });
+  fill_pattern(request.to, static_cast<size_t>(request.bytes));
+  copies_[static_cast<size_t>(current_)].list.push_back(request);
+}
+
+void Crew::commit() {
+  Copies& mine = copies_[static_cast<size_t>(current_)];
+  mine.ends.push_back(mine.list.size());
+}
+
+void Crew::complete(int open) {
+  Copies& mine = copies_[static_cast<size_t>(current_)];
+  for (; mine.ends.size() - mine.first_open > static_cast<size_t>(open); ++mine.first_open)
+    for (; mine.done < mine.ends[mine.first_open]; ++mine.done) {
+      const Copy& copy = mine.list[mine.done];
+      if (copy.valid > 0) std::memcpy(copy.to, copy.from, static_cast<size_t>(copy.valid));
+      std::memset(static_cast<std::byte*>(copy.to) + copy.valid, 0, static_cast<size_t>(copy.bytes - copy.valid));
+    }
+  if (mine.done < 512) return;
+  mine.list.erase(mine.list.begin(), mine.list.begin() + static_cast<std::ptrdiff_t>(mine.done));
+  mine.ends.erase(mine.ends.begin(), mine.ends.begin() + static_cast<std::ptrdiff_t>(mine.first_open));
+  for (size_t& end : mine.ends) end -= mine.done;
+  mine.done = mine.first_open = 0;
+}
+
+// ---- failures ---------------------------------------------------------------------------------------------------------------------
+
+std::string Crew::thread_of_group() const { return "thread " + std::to_string(current_) + " of group " + std::to_string(group_); }
+
+// "threads 0-31 wait at barrier() in line 120, threads 32-63 have ended".
+std::string Crew::who_waits() const {
+  const auto place = [&](int t) -> std::string {
+    const Fiber& fiber = fibers_[static_cast<size_t>(t)];
+    switch (fiber.state) {
+      case State::ended: return " ended";
+      case State::ready: return " can go on";
+      case State::at_barrier:
+        return " at " + (fiber.barrier == 0 ? std::string("barrier()") : "barrier(" + std::to_string(fiber.barrier) + ", " + std::to_string(fiber.count) + ")") +
+               " in line " + std::to_string(fiber.line);
+      case State::in_collective: return " in " + std::string(name_of(fiber.part->kind)) + " in line " + std::to_string(fiber.line);
+    }
+    return {};
+  };
+  std::string out;
+  int parts = 0;
+  for (int t = 0; t < run_->threads && parts < 8;) {
+    const std::string here = place(t);
+    int end = t + 1;
+    while (end < run_->threads && place(end) == here) ++end;
+    out += (parts++ ? ", " : "") + span_of(t, end - 1) + here;
+    t = end;
+    if (parts == 8 && t < run_->threads) out += ", ...";
+  }
+  return out;
+}
+
+void Crew::note(std::string sentence) {
+  run_->fail(sentence.find(" group ") == std::string::npos ? "group " + std::to_string(group_) + ": " + sentence : std::move(sentence));
+}
+
+// ---- on the OS thread's own stack ---------------------------------------------------------------------------------------------------
+
+bool Crew::prepare(Run& run) {
+  run_ = &run;
+  if (const Status reserved = stacks_.reserve(run.threads); !reserved.ok()) {
+    run.fail(reserved.error().what + ": " + reserved.error().why);
+    return false;
+  }
+  const auto threads = static_cast<size_t>(run.threads);
+  if (fibers_.size() < threads) fibers_.resize(threads), copies_.resize(threads);
+  order_.resize(threads);
+  for (int t = 0; t < run.threads; ++t) order_[static_cast<size_t>(t)] = run.order == Order::backward ? run.threads - 1 - t : t;
+  const size_t wanted = run.scratch_bytes + 2 * kZoneBytes + 2 * kScratchAlignment;
+  if (wanted > scratch_capacity_) {
+    scratch_memory_.reset(new (std::nothrow) std::byte[wanted]);
+    scratch_capacity_ = scratch_memory_ ? wanted : 0;
+    if (!scratch_memory_) {
+      run.fail("no memory for " + std::to_string(run.scratch_bytes) + " bytes of scratch");
+      return false;
+    }
+  }
+  const auto base = reinterpret_cast<uintptr_t>(scratch_memory_.get()) + kZoneBytes;
+  scratch_.at = scratch_memory_.get() + kZoneBytes + (kScratchAlignment - base % kScratchAlignment) % kScratchAlignment;
+  scratch_.bytes = run.scratch_bytes;
+  fill_pattern(scratch_.at - kZoneBytes, scratch_.bytes + 2 * kZoneBytes);
+  return true;
+}
+
+void Crew::begin_group(int64_t group) {
+  group_ = group;
+  fill_pattern(scratch_.at, scratch_.bytes);
+  std::fill(std::begin(arrived_), std::end(arrived_), 0);
+  std::fill(std::begin(at_barrier_), std::end(at_barrier_), 0);
+  head_ = queued_ = 0;
+  alive_ = run_->threads;
+  for (int t = 0; t < run_->threads; ++t) {
+    Fiber& fiber = fibers_[static_cast<size_t>(t)];
+    stacks_.clean(t);
+    fiber = {};
+    fiber.stack = stacks_.start(t, thread_main, this);
+    Copies& copies = copies_[static_cast<size_t>(t)];
+    copies.list.clear(), copies.ends.clear();
+    copies.done = copies.first_open = 0;
+    Thread& thread = stacks_.thread(t);
+    thread = {&Hooks::table, scratch_.at, run_->arguments, group, run_->groups, t, run_->threads, this};
+  }
+  for (int k = 1; k < run_->threads; ++k) ready_[queued_++] = order_[static_cast<size_t>(k)];
+  current_ = order_[0];
+}
+
+bool Crew::run_group(int64_t group) {
+  begin_group(group);
+  signal_ = 0;
+  in_hook_ = true;
+  on_fiber_ = true;
+#ifdef RTX_FIBER_SHADOW
+  main_bottom_ = nullptr;
+  __sanitizer_start_switch_fiber(&main_shadow_, stacks_.bottom(current_), rtx_emulation::kStackBytes);
+#endif
+  rtx_emulator_switch(&main_stack_, fibers_[static_cast<size_t>(current_)].stack);
+  on_fiber_ = false;
+#ifdef RTX_FIBER_SHADOW
+  __sanitizer_finish_switch_fiber(main_shadow_, nullptr, nullptr);
+#endif
+  if (signal_ != 0) {
+    const std::string where = thread_of_group();
+    if (signal_ == kInterrupt) {
+      run_->fail(where + " did not end within its time");
+    } else if (const int overflowed = stacks_.overflowed(signal_address_); overflowed >= 0) {
+      run_->fail(where + " used up its stack of " + std::to_string(rtx_emulation::kStackBytes >> 10) + " KiB");
+    } else if (signal_ == SIGSEGV || signal_ == SIGBUS) {
+      run_->fault_at(signal_address_, where + " touched memory that is not its own");
+    } else {
+      run_->fail(where + (signal_ == SIGFPE ? " divided an integer by zero" : " ran an instruction that this processor does not have"));
+    }
+    return false;
+  }
+  if (run_->failed) return false;
+  check_scratch(group);
+  return !run_->failed;
+}
+
+void Crew::check_scratch(int64_t group) {
+  const size_t behind = find_change(scratch_.at + scratch_.bytes, kZoneBytes), before = find_change(scratch_.at - kZoneBytes, kZoneBytes);
+  if (behind == kZoneBytes && before == kZoneBytes) return;
+  const bool past = behind != kZoneBytes;
+  const size_t distance = past ? behind : kZoneBytes - find_last_change(scratch_.at - kZoneBytes, kZoneBytes);
+  run_->fail("group " + std::to_string(group) + " wrote " + (past ? "past" : "before") + " its " + std::to_string(scratch_.bytes) + " bytes of scratch, " +
+             std::to_string(distance) + " bytes from its " + (past ? "end" : "start"));
+}
+
+void Crew::work(Run& run, int64_t begin, int64_t end) {
+  if (run.failed || !prepare(run)) return;
+  const SignalStack signal_stack(signal_stack_.data(), signal_stack_.size());
+  run.join(pthread_self());
+  Signal::enter(this);
+  for (int64_t g = begin; g < end && !run.failed; ++g)
+    if (!run_group(run.order == Order::backward ? run.groups - 1 - g : g)) break;
+  Signal::leave();
+  run.leave(pthread_self());
+  run_ = nullptr;
+}
+
+// ---- signals ----------------------------------------------------------------------------------------------------------------------
+
+void Crew::catch_signal(int number, const void* address) {
+  if (!on_fiber_) return;
+  if (number == kInterrupt && (in_hook_ || !run_->expired)) return;
+  signal_ = number;
+  signal_address_ = address;
+  give_up();
+}
+
+}  // namespace rtx::backend::emulator
