@@ -27,7 +27,7 @@ class LoadedProgram final : public Program {
   Status prepare() const override;
   Result<std::unique_ptr<Execution>> create_execution(const Allocator& allocator) const override;
 
-  const std::shared_ptr<backend::Device>& device() const { return device_; }
+  const std::shared_ptr<backend::Device>& device() const override { return device_; }
   const std::vector<ReadyStep>& steps() const { return steps_; }
   // Device pointers; after prepare().
   void* constant(int64_t index) const { return constants_[static_cast<size_t>(index)]; }

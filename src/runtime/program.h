@@ -74,6 +74,7 @@ class Program : public std::enable_shared_from_this<Program> {
 
   virtual const bundle::Plan& plan() const = 0;
   virtual LoadReport report() const = 0;
+  virtual const std::shared_ptr<backend::Device>& device() const = 0;  // the one it was loaded for
   // Verifies, copies and packs constants now instead of when the first Execution is created. Done once; a failure stays.
   virtual Status prepare() const = 0;
   virtual Result<std::unique_ptr<Execution>> create_execution(const Allocator& allocator = {}) const = 0;

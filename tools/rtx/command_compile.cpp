@@ -57,11 +57,17 @@ Status check_outputs(const CompileCommand& command) {
 }  // namespace
 
 Result<int> compile_command(const CompileCommand& command, const Common& common, Console& console) {
+  if (command.emulate) {
+    CompileCommand here = command;
+    RTX_TRY(here.target, emulated_target(command.target));
+    here.emulate = false;
+    here.tune.no_tune = true;  // by times that mean nothing
+    return compile_command(here, common, console);
+  }
   RTX_CHECK([&]() -> Status {
     auto target = require_target(command.target);
     return target.ok() ? success() : Status(std::move(target).error());
   }());
-  if (command.emulate) return user_error("--emulate needs a GPU target", "target " + command.target + " runs here as it is", "leave --emulate out");
   RTX_TRY(const ir::Graph graph, load_model(command.model, command.model_options));
   RTX_CHECK(check_outputs(command));
   if (!command.lock.empty() && !file_exists(command.lock)) RTX_CHECK(can_write_file(command.lock));

@@ -64,8 +64,13 @@ bool is_unsupported(const Error& error) { return import::is_unsupported(error) |
 }  // namespace
 
 Result<int> suite_command(const SuiteCommand& command, const Common& common, Console& console) {
+  if (command.emulate) {
+    SuiteCommand here = command;
+    RTX_TRY(here.target, emulated_target(command.target));
+    here.emulate = false;
+    return suite_command(here, common, console);
+  }
   RTX_TRY(const Target target, require_target(command.target));
-  if (command.emulate) return user_error("--emulate needs a GPU target", "target " + command.target + " runs here as it is", "leave --emulate out");
   Verifier verifier(common, console, false);
   for (std::string line; std::getline(std::cin, line);) {
     if (line.empty()) continue;

@@ -11,11 +11,17 @@
 namespace rtx::tools {
 
 Result<int> verify_command(const VerifyCommand& command, const Common& common, Console& console) {
+  if (command.emulate) {
+    VerifyCommand here = command;
+    RTX_TRY(here.target, emulated_target(command.target));
+    here.emulate = false;
+    here.tune = false;  // by times that mean nothing
+    return verify_command(here, common, console);
+  }
   RTX_CHECK([&]() -> Status {
     auto target = require_target(command.target);
     return target.ok() ? success() : Status(std::move(target).error());
   }());
-  if (command.emulate) return user_error("--emulate needs a GPU target", "target " + command.target + " runs here as it is", "leave --emulate out");
   Verifier verifier(common, console, true);
   RTX_TRY(const auto found, verifier.verify(command));
   const auto& rows = found.outputs;

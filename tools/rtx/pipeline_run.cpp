@@ -42,9 +42,19 @@ Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const runtime::Pr
   session->inputs_ = inputs;
   const auto& plan = session->program_->plan();
   session->outputs_.reserve(plan.outputs.size());
+  backend::Device& device = *session->program_->device();
+  // Where the device reads or writes the tensor: its own bytes where it can, else memory of the device.
+  const auto place = [&](ir::HostTensor& tensor) -> Result<void*> {
+    if (device.host_addressable()) return static_cast<void*>(tensor.mutable_bytes());
+    RTX_TRY(void* memory, device.allocate(tensor.byte_size()));
+    session->device_memory_.push_back(memory);
+    return memory;
+  };
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
     auto& tensor = session->inputs_[i];
-    session->input_bindings_.push_back({plan.inputs[i].name, {tensor.mutable_bytes(), tensor.dtype(), tensor.extents(), {}}});
+    RTX_TRY(void* where, place(tensor));
+    if (where != tensor.mutable_bytes()) RTX_CHECK(device.copy_in(where, tensor.bytes(), tensor.byte_size(), nullptr));
+    session->input_bindings_.push_back({plan.inputs[i].name, {where, tensor.dtype(), tensor.extents(), {}}});
   }
   std::vector<bool> is_state(plan.outputs.size(), false);
   for (const auto& state : plan.states)
@@ -52,16 +62,34 @@ Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const runtime::Pr
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     session->outputs_.emplace_back(plan.outputs[i].dtype, plan.outputs[i].extents);
     auto& tensor = session->outputs_.back();
-    if (!is_state[i]) session->output_bindings_.push_back({plan.outputs[i].name, {tensor.mutable_bytes(), tensor.dtype(), tensor.extents(), {}}});
+    if (is_state[i]) continue;
+    RTX_TRY(void* where, place(tensor));
+    session->bound_outputs_.push_back(static_cast<int>(i));
+    session->output_bindings_.push_back({plan.outputs[i].name, {where, tensor.dtype(), tensor.extents(), {}}});
   }
+  RTX_CHECK(device.synchronize(nullptr));
   return session;
 }
 
-Status Session::run() { return execution_->run(input_bindings_, output_bindings_); }
+Session::~Session() {
+  for (void* memory : device_memory_) program_->device()->release(memory);
+}
+
+Status Session::run() {
+  RTX_CHECK(execution_->run(input_bindings_, output_bindings_));
+  backend::Device& device = *program_->device();
+  if (device.host_addressable()) return success();
+  for (size_t k = 0; k < output_bindings_.size(); ++k) {
+    auto& tensor = outputs_[static_cast<size_t>(bound_outputs_[k])];
+    RTX_CHECK(device.copy_out(tensor.mutable_bytes(), output_bindings_[k].view.data, tensor.byte_size(), nullptr));
+  }
+  return device.synchronize(nullptr);
+}
 
 Result<double> Session::time_once() {
   const auto start = std::chrono::steady_clock::now();
-  RTX_CHECK(run());
+  RTX_CHECK(execution_->run(input_bindings_, output_bindings_));
+  RTX_CHECK(program_->device()->synchronize(nullptr));
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 

@@ -24,9 +24,13 @@ Result<compiler::Compiled> compile_baseline(const ir::Graph& graph, Workbench& b
 // A program with the tensors of one run bound to it.
 class Session {
  public:
+  Session() = default;
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
   static Result<std::unique_ptr<Session>> open(std::shared_ptr<const runtime::Program> program, const std::vector<ir::HostTensor>& inputs);
-  Status run();
-  Result<double> time_once();  // seconds
+  ~Session();
+  Status run();                // the inputs as they were given; their results are in outputs()
+  Result<double> time_once();  // seconds from launch to the end, without copies to and from a device
   Result<std::vector<runtime::StepTime>> run_timed();
   const std::vector<ir::HostTensor>& outputs() const { return outputs_; }
   const runtime::Program& program() const { return *program_; }
@@ -35,6 +39,8 @@ class Session {
   std::shared_ptr<const runtime::Program> program_;
   std::unique_ptr<runtime::Execution> execution_;
   std::vector<ir::HostTensor> inputs_, outputs_;
+  std::vector<void*> device_memory_;  // of a device that cannot use the host's: a place for each bound tensor
+  std::vector<int> bound_outputs_;    // positions in outputs_, one an output binding
   std::vector<runtime::Binding> input_bindings_, output_bindings_;
 };
 

@@ -67,7 +67,14 @@ std::vector<Target> list_targets() {
   return out;
 }
 
+Result<std::string> emulated_target(const std::string& name) {
+  if (name == "cuda" || name == kEmulatedTarget) return std::string(kEmulatedTarget);
+  if (name == "cpu") return user_error("--emulate needs a GPU target", "target " + name + " runs here as it is", "leave --emulate out");
+  return user_error("no emulator for target '" + name + "'", "the emulator plays cuda", "use --target cuda --emulate");
+}
+
 Result<Target> require_target(const std::string& name) {
+  if (name == kEmulatedTarget) return describe(name);  // made of this build and the C++ compiler: listed by nobody, always there
   for (const char* known : kTargets) {  // only the one asked for: the others' libraries need not be looked for
     if (name != known) continue;
     Target target = describe(name);
@@ -104,6 +111,7 @@ Result<std::unique_ptr<Workbench>> Workbench::open(const WorkbenchOptions& optio
   bench->options_ = options;
   RTX_TRY(bench->device_, make_device(options.target, options.threads, options.arch));
   const auto& caps = bench->device_->caps();
+  if (caps.has("emulated")) console.notice("emulated " + caps.arch + ": times mean nothing");
   bench->cache_ = open_cache(console);
   const auto* compile = side_of(backend::all_compilers(), options.target);
   bench->compiler_ = make_compiler(*compile);

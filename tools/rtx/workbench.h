@@ -29,6 +29,10 @@ std::vector<Target> list_targets();
 // Kind device with the reason when `name` is not available, kind user when there is no such target.
 Result<Target> require_target(const std::string& name);
 
+// What `--target NAME --emulate` is: kind user where NAME is no GPU. Its own name works as a target, too.
+inline constexpr const char* kEmulatedTarget = "cuda-emulated";
+Result<std::string> emulated_target(const std::string& name);
+
 struct WorkbenchOptions {
   std::string target = "cpu";
   std::string arch;      // empty: the device's own
