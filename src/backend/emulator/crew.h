@@ -82,7 +82,7 @@ class Crew {
   struct Copy {
     void* to;
     const void* from;
-    int bytes, valid;
+    int bytes, valid, line;
   };
   struct Copies {  // of one thread, oldest first
     std::vector<Copy> list;
@@ -105,9 +105,11 @@ class Crew {
   void enter_barrier(int id, int count, int line);
   void enter_collective(rtx_emulation::Collective& mine);
   bool perform_together(rtx_emulation::Collective* const* parts, int lanes);
-  void copy(const Copy& request, int line);
+  void copy(const Copy& request);
   void commit();
   void complete(int open);
+  static bool was_overtaken(const Copy& copy);
+  bool check_open_copies();
   // The launch fails and this thread does not go on. The sentence comes from a call: nothing may be left on a stack that is given up.
   template <class Sentence>
   void fail(Sentence sentence) {

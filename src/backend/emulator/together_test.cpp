@@ -129,6 +129,26 @@ KERNEL(copy, 2, 64, 1) { copies<true>(); }
 KERNEL(copy_without_waiting_enough, 2, 64, 1) { copies<false>(); }
 KERNEL(copy_to_an_odd_place, 1, 32, 1) { copy_async<16>(static_cast<u8*>(scratch) + 16 * thread() + (thread() == 3 ? 8 : 0), ARG(const u8, 0)); }
 KERNEL(copy_past_scratch, 1, 32, 1) { copy_async<4>(static_cast<u8*>(scratch) + 4 * thread() + 4, ARG(const u8, 0)); }
+KERNEL(copy_overtaken, 1, 32, 1) {
+  u32* const s = static_cast<u32*>(scratch);
+  copy_async<4>(s + thread(), ARG(const u32, 0) + thread());
+  copy_async_commit();
+  barrier();
+  s[31 - thread()] = 5;
+  barrier();
+  copy_async_wait<0>();
+}
+KERNEL(copy_forgotten, 1, 32, 1) {
+  u32* const s = static_cast<u32*>(scratch);
+  copy_async<4>(s + thread(), ARG(const u32, 0) + thread());
+  barrier();
+  s[31 - thread()] = 5;
+}
+KERNEL(copy_twice, 1, 32, 1) {
+  copy_async<4>(static_cast<u32*>(scratch), ARG(const u32, 0));
+  copy_async_commit();
+  copy_async_wait<0>();
+}
 KERNEL(many_copies, 2, 32, 1) {  // a ring of three stages, as pipelines have it
   u8* const s = static_cast<u8*>(scratch);
   const int t = thread();
@@ -272,6 +292,13 @@ TEST(EmulatorCopies, have_aligned_places_inside_scratch) {
   void* const in = together_rig().put(std::vector<uint8_t>(1024, 1));
   EXPECT_SAYS(together_rig().launch("copy_to_an_odd_place", {1, 32, 1024}, {in}), "thread 3 of group 0 starts a copy");
   EXPECT_SAYS(together_rig().launch("copy_past_scratch", {1, 32, 128}, {in}), "outside of its group's scratch");
+}
+
+TEST(EmulatorCopies, are_not_overtaken_by_stores_to_their_place) {
+  void* const in = together_rig().put(std::vector<uint32_t>(32, 1));
+  EXPECT_SAYS(together_rig().launch("copy_overtaken", {1, 32, 128}, {in}), "to a place that was written meanwhile");
+  EXPECT_SAYS(together_rig().launch("copy_forgotten", {1, 32, 128}, {in}), "never waited for its copy of line ");
+  EXPECT_EQ(together_rig().launch("copy_twice", {1, 32, 128}, {in}), "");
 }
 
 TEST(EmulatorCopies, may_be_pipelined_for_as_long_as_a_kernel_likes) {
