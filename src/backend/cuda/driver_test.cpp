@@ -1,0 +1,53 @@
+// The driver's table without a GPU: what each unusable library says, and that our types are those of cuda.h.
+#include <gtest/gtest.h>
+
+#include "backend/cuda/driver_table.h"
+#include "base/files.h"
+
+#if __has_include("/usr/local/cuda/include/cuda.h")
+#include "/usr/local/cuda/include/cuda.h"
+static_assert(sizeof(rtx::backend::cuda::CuLaunchConfig) == sizeof(CUlaunchConfig));
+static_assert(offsetof(rtx::backend::cuda::CuLaunchConfig, stream) == offsetof(CUlaunchConfig, hStream));
+static_assert(offsetof(rtx::backend::cuda::CuLaunchConfig, attribute_count) == offsetof(CUlaunchConfig, numAttrs));
+static_assert(sizeof(rtx::backend::cuda::CuAddress) == sizeof(CUdeviceptr) && sizeof(rtx::backend::cuda::CuDevice) == sizeof(CUdevice));
+static_assert(int(rtx::backend::cuda::cu_multiprocessors) == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+static_assert(int(rtx::backend::cuda::cu_max_threads_per_group) == CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+static_assert(int(rtx::backend::cuda::cu_clock_khz) == CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
+static_assert(int(rtx::backend::cuda::cu_memory_clock_khz) == CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
+static_assert(int(rtx::backend::cuda::cu_memory_bus_bits) == CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);
+static_assert(int(rtx::backend::cuda::cu_l2_bytes) == CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
+static_assert(int(rtx::backend::cuda::cu_capability_major) == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+static_assert(int(rtx::backend::cuda::cu_capability_minor) == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+static_assert(int(rtx::backend::cuda::cu_shared_bytes_per_group) == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+static_assert(int(rtx::backend::cuda::cu_memory_pools) == CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED);
+static_assert(int(rtx::backend::cuda::cu_function_dynamic_shared_bytes) == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+static_assert(int(rtx::backend::cuda::cu_stub_library) == CUDA_ERROR_STUB_LIBRARY && int(rtx::backend::cuda::cu_no_device) == CUDA_ERROR_NO_DEVICE);
+#endif
+
+namespace rtx::backend::cuda {
+namespace {
+
+TEST(Driver, a_missing_driver_is_one_line_of_kind_device) {
+  const auto driver = Driver::open("/nonexistent/libcuda.so.1");
+  ASSERT_FALSE(driver.ok());
+  EXPECT_EQ(driver.error().kind, ErrorKind::device);
+  EXPECT_NE(driver.error().why.find("no NVIDIA driver"), std::string::npos);
+  EXPECT_EQ(driver.error().why.find('\n'), std::string::npos);
+}
+
+TEST(Driver, a_library_of_something_else_is_no_driver) {
+  const auto driver = Driver::open("libm.so.6");
+  ASSERT_FALSE(driver.ok());
+  EXPECT_NE(driver.error().why.find("is no NVIDIA driver"), std::string::npos);
+}
+
+TEST(Driver, the_toolkits_library_for_linking_is_told_from_a_driver) {
+  const std::string library = "/usr/local/cuda/lib64/stubs/libcuda.so";
+  if (!file_exists(library)) GTEST_SKIP() << "no CUDA toolkit here";
+  const auto driver = Driver::open(library);
+  ASSERT_FALSE(driver.ok());
+  EXPECT_NE(driver.error().why.find("for linking"), std::string::npos) << driver.error().why;
+}
+
+}  // namespace
+}  // namespace rtx::backend::cuda
