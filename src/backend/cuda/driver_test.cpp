@@ -1,6 +1,9 @@
 // The driver's table without a GPU: what each unusable library says, and that our types are those of cuda.h.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <fstream>
+
 #include "backend/cuda/driver_table.h"
 #include "base/files.h"
 
@@ -47,6 +50,39 @@ TEST(Driver, the_toolkits_library_for_linking_is_told_from_a_driver) {
   const auto driver = Driver::open(library);
   ASSERT_FALSE(driver.ok());
   EXPECT_NE(driver.error().why.find("for linking"), std::string::npos) << driver.error().why;
+}
+
+// A driver of a few lines: what cuInit says, and which CUDA version it claims.
+Result<std::shared_ptr<const Driver>> open_fake(int init, int version) {
+  const std::string base = ::testing::TempDir() + "fake_driver_" + std::to_string(init) + "_" + std::to_string(version);
+  std::ofstream(base + ".c") << "int cuInit(unsigned f) { return " << init << "; }\n"
+                             << "int cuDriverGetVersion(int* v) { *v = " << version << "; return 0; }\n"
+                             << "static int any() { return 0; }\n"
+                             << "static int count(int* n) { *n = 2; return 0; }\n"
+                             << "int strcmp(const char*, const char*);\n"
+                             << "int cuGetProcAddress_v2(const char* s, void** f, int v, unsigned long g, int* r) {\n"
+                             << "  *f = strcmp(s, \"cuDeviceGetCount\") ? (void*)any : (void*)count; *r = 0; return 0; }\n";
+  EXPECT_EQ(std::system(("cc -w -shared -fPIC -o " + base + ".so " + base + ".c").c_str()), 0);
+  return Driver::open(base + ".so");
+}
+
+TEST(Driver, one_that_is_too_old_says_what_was_found_and_needed) {
+  const auto driver = open_fake(0, 11080);
+  ASSERT_FALSE(driver.ok());
+  EXPECT_NE(driver.error().why.find("CUDA 11.8, needed is 12.0"), std::string::npos) << driver.error().why;
+}
+
+TEST(Driver, one_without_a_device_says_so) {
+  const auto driver = open_fake(100, 13000);
+  ASSERT_FALSE(driver.ok());
+  EXPECT_NE(driver.error().why.find("no device"), std::string::npos) << driver.error().why;
+}
+
+TEST(Driver, a_working_one_gives_its_version_and_number_of_devices) {
+  const auto driver = open_fake(0, 13000);
+  ASSERT_TRUE(driver.ok()) << driver.error().text();
+  EXPECT_EQ((*driver)->version(), 13000);
+  EXPECT_EQ((*driver)->devices(), 2);
 }
 
 }  // namespace
