@@ -7,8 +7,8 @@
 #include "backend/cuda/driver_table.h"
 #include "base/files.h"
 
-#if __has_include("/usr/local/cuda/include/cuda.h")
-#include "/usr/local/cuda/include/cuda.h"
+#if __has_include(</usr/local/cuda/include/cuda.h>)
+#include </usr/local/cuda/include/cuda.h>
 static_assert(sizeof(rtx::backend::cuda::CuLaunchConfig) == sizeof(CUlaunchConfig));
 static_assert(offsetof(rtx::backend::cuda::CuLaunchConfig, stream) == offsetof(CUlaunchConfig, hStream));
 static_assert(offsetof(rtx::backend::cuda::CuLaunchConfig, attribute_count) == offsetof(CUlaunchConfig, numAttrs));
