@@ -13,7 +13,7 @@ add_layer(fuse      USES ir TEST_USES reference import)
 
 # The lists of backends are the only files that know which there are; only tools and tests include them.
 add_layer(all_compile  FOLDER backend FILES all_compile* USES cpu_compile cuda_compile emulator_compile null_backend)
-add_layer(all_device   FOLDER backend FILES all_device*  USES cpu_device emulator_device null_backend)
+add_layer(all_device   FOLDER backend FILES all_device*  USES cpu_device cuda_device emulator_device null_backend)
 add_layer(conformance  FOLDER backend/conformance USES backend codegen)
 add_layer(cpu_compile  FOLDER backend/cpu FILES compile* dialect* prelude*
                        USES codegen TEST_USES cpu_device conformance reference)

@@ -20,11 +20,37 @@ struct Entry {
   std::mutex mutex;
 };
 
+// The device's primary context: made when something first needs it (a process that only tells others what to measure never does), kept
+// until the device and every module loaded into it are gone.
+class Context {
+ public:
+  Context(std::shared_ptr<const Driver> driver, CuDevice device) : driver(std::move(driver)), device_(device) {}
+  ~Context() {
+    if (context_) (void)driver->call().release_context(device_);
+  }
+  // Makes it the calling thread's, where it is not already.
+  Status enter() {
+    std::call_once(once_, [this] { made_ = driver->check("cannot use the device", driver->call().retain_context(&context_, device_)); });
+    RTX_CHECK(Status(made_));
+    CuContext now = nullptr;
+    if (driver->call().current_context(&now) == cu_success && now == context_) return success();
+    return driver->check("cannot use the device", driver->call().set_context(context_));
+  }
+
+  const std::shared_ptr<const Driver> driver;
+
+ private:
+  CuDevice device_;
+  CuContext context_ = nullptr;
+  std::once_flag once_;
+  Status made_;
+};
+
 class CudaModule final : public Module {
  public:
-  CudaModule(std::shared_ptr<const Driver> driver, CuContext context, CuModule module) : driver_(std::move(driver)), context_(context), module_(module) {}
+  CudaModule(std::shared_ptr<Context> context, CuModule module) : context_(std::move(context)), driver_(context_->driver), module_(module) {}
   ~CudaModule() override {
-    if (driver_->call().set_context(context_) == cu_success) (void)driver_->call().unload_module(module_);
+    if (context_->enter().ok()) (void)driver_->call().unload_module(module_);
   }
   Result<Function> entry(const std::string& name) {
     const std::lock_guard lock(mutex_);
@@ -39,8 +65,8 @@ class CudaModule final : public Module {
   }
 
  private:
+  std::shared_ptr<Context> context_;
   std::shared_ptr<const Driver> driver_;
-  CuContext context_;
   CuModule module_;
   std::mutex mutex_;
   std::list<Entry> entries_;
@@ -61,11 +87,10 @@ CuAddress address_of(const void* pointer) { return reinterpret_cast<CuAddress>(p
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(std::shared_ptr<const Driver> driver, CuDevice device, CuContext context, Caps caps)
-      : driver_(std::move(driver)), call_(driver_->call()), device_(device), context_(context), caps_(std::move(caps)) {}
+  CudaDevice(std::shared_ptr<const Driver> driver, CuDevice device, Caps caps)
+      : driver_(std::move(driver)), call_(driver_->call()), context_(std::make_shared<Context>(driver_, device)), caps_(std::move(caps)) {}
   ~CudaDevice() override {
     if (flush_) release(flush_);
-    (void)call_.release_context(device_);
   }
   const Caps& caps() const override { return caps_; }
 
@@ -74,7 +99,7 @@ class CudaDevice final : public Device {
     RTX_CHECK(enter());
     CuModule module = nullptr;
     RTX_CHECK(driver_->check("cannot load kernel " + name, call_.load_module(&module, binary.data())));
-    return std::unique_ptr<Module>(std::make_unique<CudaModule>(driver_, context_, module));
+    return std::unique_ptr<Module>(std::make_unique<CudaModule>(context_, module));
   }
   Result<Function> function(Module& module, const std::string& entry) override {
     RTX_CHECK(enter());
@@ -167,17 +192,11 @@ class CudaDevice final : public Device {
   }
 
  private:
-  // Contexts are a thread's own setting; the caller's is left alone where it is this one already.
-  Status enter() const {
-    CuContext now = nullptr;
-    if (call_.current_context(&now) == cu_success && now == context_) return success();
-    return driver_->check("cannot use the device", call_.set_context(context_));
-  }
+  Status enter() const { return context_->enter(); }
 
   std::shared_ptr<const Driver> driver_;
   const DriverTable& call_;
-  CuDevice device_;
-  CuContext context_;
+  std::shared_ptr<Context> context_;
   Caps caps_;
   std::mutex flush_mutex_;
   void* flush_ = nullptr;
@@ -216,9 +235,7 @@ Result<std::shared_ptr<Device>> make_device(std::shared_ptr<const Driver> driver
   RTX_TRY(Caps caps, identify(*driver, ordinal));
   CuDevice device = 0;
   RTX_CHECK(driver->check("cannot use the device", driver->call().device_get(&device, ordinal)));
-  CuContext context = nullptr;
-  RTX_CHECK(driver->check("cannot use the device", driver->call().retain_context(&context, device)));
-  return std::shared_ptr<Device>(std::make_shared<CudaDevice>(std::move(driver), device, context, std::move(caps)));
+  return std::shared_ptr<Device>(std::make_shared<CudaDevice>(std::move(driver), device, std::move(caps)));
 }
 
 }  // namespace rtx::backend::cuda

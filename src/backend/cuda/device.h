@@ -7,7 +7,7 @@
 
 namespace rtx::backend::cuda {
 
-// Kind device when there is no such device, or one whose caps say it is too old. Makes a context only with make_device.
+// Kind device when there is no such device, or one whose caps say it is too old. Neither makes a context: the device's first use does.
 Result<Caps> identify(const Driver& driver, int ordinal);
 Result<std::shared_ptr<Device>> make_device(std::shared_ptr<const Driver> driver, int ordinal);
 
