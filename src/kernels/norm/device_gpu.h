@@ -20,6 +20,17 @@ template <int TEAM, class F> DEVICE f32 sum_over(const f32* row, i64 count, void
   return team_reduce<TEAM>(sum, Sum{}, places);
 }
 
+// The same in f64: for sums that leave the range of f32, and where the mean itself is a result and must be right beside large elements.
+template <int TEAM> DEVICE Centred centred_carefully(const f32* row, i64 count, f64 epsilon, void* places) {
+  f64 sum = 0, wide = 0;
+  for (i64 i = team_lane<TEAM>(); i < count; i += TEAM) sum += f64(row[i]);
+  const f64 mean = team_reduce<TEAM>(sum, Sum{}, places) / f64(count);
+  for (i64 i = team_lane<TEAM>(); i < count; i += TEAM) wide += (f64(row[i]) - mean) * (f64(row[i]) - mean);
+  wide = team_reduce<TEAM>(wide, Sum{}, places);
+  const f32 near = f32(mean);
+  return {near, f32(mean - f64(near)), f32(1.0 / scalar::sqrt(wide / f64(count) + epsilon))};
+}
+
 template <int TEAM> DEVICE Centred centred(const f32* row, i64 count, f64 epsilon, void* places) {
   const f32 shift = row[0];
   const f32 rest = sum_over<TEAM>(row, count, places, [&](f32 x) { return x - shift; }) / f32(count);
@@ -35,13 +46,7 @@ template <int TEAM> DEVICE Centred centred(const f32* row, i64 count, f64 epsilo
     const f64 variance = (f64(squares) - f64(left) * f64(left) / f64(count)) / f64(count);
     return {shift, rest + left / f32(count), f32(1.0 / scalar::sqrt((variance > 0 ? variance : 0.0) + epsilon))};
   }
-  f64 sum = 0, wide = 0;
-  for (i64 i = team_lane<TEAM>(); i < count; i += TEAM) sum += f64(row[i]);
-  const f64 mean = team_reduce<TEAM>(sum, Sum{}, places) / f64(count);
-  for (i64 i = team_lane<TEAM>(); i < count; i += TEAM) wide += (f64(row[i]) - mean) * (f64(row[i]) - mean);
-  wide = team_reduce<TEAM>(wide, Sum{}, places);
-  const f32 near = f32(mean);
-  return {near, f32(mean - f64(near)), f32(1.0 / scalar::sqrt(wide / f64(count) + epsilon))};
+  return centred_carefully<TEAM>(row, count, epsilon, places);
 }
 
 // 1 / sqrt(mean(x^2) + epsilon)

@@ -52,7 +52,8 @@ Result<backend::KernelPlan> emit_gpu(const Problem& p, const Params& params, con
   source.line("team_barrier<TEAM>();");
   const std::string epsilon = codegen::literal_text(ir::DType::f64, p.epsilon, 0);
   if (p.centred) {
-    source.line(fmt::format("const row_norm::Centred centred = row_norm::centred<TEAM>(row, {}, {}, places);", p.columns, epsilon));
+    source.line(fmt::format("const row_norm::Centred centred = row_norm::{}<TEAM>(row, {}, {}, places);",
+                            p.statistics.stores.empty() ? "centred" : "centred_carefully", p.columns, epsilon));
     source.line("const f32 shift = centred.shift, rest = centred.rest, spread = centred.spread;");
   } else {
     source.line(fmt::format("const f32 spread = row_norm::spread<TEAM>(row, {}, {}, places);", p.columns, epsilon));
