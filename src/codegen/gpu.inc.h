@@ -247,7 +247,6 @@ template <class V> DEVICE V fma(V a, V b, V c) {
 }
 #define RTX_LIFT(name) \
   template <class V> DEVICE V name(V x) { return each(x, [](lane_t<V> a) { return scalar::name(a); }); }
-RTX_LIFT(exp)
 RTX_LIFT(exp2)
 RTX_LIFT(expm1)
 RTX_LIFT(log)
@@ -261,6 +260,31 @@ RTX_LIFT(rint)
 RTX_LIFT(floor)
 RTX_LIFT(ceil)
 #undef RTX_LIFT
+namespace detail {
+// e^x of f32 to 1 ulp, where a vendor's function may have 2: e^r - 1 is a polynomial (minimax of degree 6 on |r| <= ln(2) / 2), and the
+// power of two comes in two exact factors, so that overflow and subnormal results round once.
+DEVICE f32 exp_f32(f32 x) {
+  x = x > 89.f ? 89.f : x;
+  x = x < -104.f ? -104.f : x;  // NaN passes both
+  const f32 shifted = scalar::fma(x, 1.44269504088896341f, 12582912.f);  // the nearest integer in the low bits
+  const f32 n = shifted - 12582912.f;
+  f32 r = scalar::fma(n, -0.693147182464599609375f, x);
+  r = scalar::fma(n, 1.9046542121259335e-09f, r);
+  f32 p = scalar::fma(0.0013814346385346317f, r, 0.0083687909659459343f);
+  p = scalar::fma(p, r, 0.04166839670093571f);
+  p = scalar::fma(p, r, 0.16666519994064246f);
+  p = scalar::fma(p, r, 0.49999993400278255f);
+  p = scalar::fma(r * r, p, r) + 1.f;
+  const i32 e = __builtin_bit_cast(i32, shifted) - 0x4b400000, half = e >> 1;
+  return p * __builtin_bit_cast(f32, (half + 127) << 23) * __builtin_bit_cast(f32, (e - half + 127) << 23);
+}
+}  // namespace detail
+template <class V> DEVICE V exp(V x) {
+  return each(x, [](lane_t<V> a) {
+    if constexpr (lanes::same<lane_t<V>, f32>) return detail::exp_f32(a);
+    else return scalar::exp(a);
+  });
+}
 template <class V> DEVICE V exp_negative(V x) { return exp(x); }  // e^x for x <= 0
 template <class V> DEVICE V reciprocal(V x) { return splat<V>(lane_t<V>(1)) / x; }
 template <class V> DEVICE V abs(V x) {
@@ -371,7 +395,10 @@ struct Least {
 };
 // Of `WIDTH` neighbouring lanes (a power of two up to WAVE); f is commutative, and every lane of them gets the result.
 template <int WIDTH = WAVE, class T, class F> DEVICE T wave_reduce(T x, F f) {
-  UNROLL for (int by = WIDTH / 2; by > 0; by /= 2) x = f(x, shuffle_xor(x, by));
+  UNROLL for (int by = WIDTH / 2; by > 0; by /= 2) {
+    if constexpr (sizeof(T) < 4) x = f(x, T(shuffle_xor(i32(x), by)));  // shuffles move 4 or 8 bytes
+    else x = f(x, shuffle_xor(x, by));
+  }
   return x;
 }
 // Of all THREADS (whole waves) of the group. `places`: WAVE of T in scratch. Begins and ends with a barrier where there are several waves.

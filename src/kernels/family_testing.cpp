@@ -355,6 +355,13 @@ std::string check(const AnyFamily& family, const std::vector<TestCase>& cases, T
   return out;
 }
 
+std::string check_everywhere(const AnyFamily& family, const std::vector<TestCase>& cases) {
+  std::string out = check(family, cases, Target::cpu);
+  if (!unavailable(Target::emulated).empty()) return out;
+  if (const std::string gpu = check(family, cases, Target::emulated); !gpu.empty()) out += "on a GPU: " + gpu;
+  return out;
+}
+
 std::string check_candidates(const AnyFamily& family, const TestCase& test, size_t limit, Target target) {
   if (!unavailable(target).empty()) return unavailable(target);
   auto body = ir::parse(test.text);

@@ -37,6 +37,13 @@ std::string check(const std::vector<TestCase>& cases, Target target = Target::cp
 template <KernelFamily F>
 std::string check(const std::string& text, Target target = Target::cpu) { return check(*erase<F>(), {TestCase{.text = text}}, target); }
 
+// On every target there is; a message says which one it is from.
+std::string check_everywhere(const AnyFamily& family, const std::vector<TestCase>& cases);
+template <KernelFamily F>
+std::string check_everywhere(const std::vector<TestCase>& cases) { return check_everywhere(*erase<F>(), cases); }
+template <KernelFamily F>
+std::string check_everywhere(const std::string& text) { return check_everywhere(*erase<F>(), {TestCase{.text = text}}); }
+
 // Up to `limit` points of the space, spread over it: each agrees with the reference, and those of one numerics class with each
 // other bit for bit.
 std::string check_candidates(const AnyFamily& family, const TestCase& test, size_t limit = 8, Target target = Target::cpu);

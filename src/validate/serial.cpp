@@ -149,7 +149,14 @@ std::optional<HostTensor> serial_rows(const ir::Graph& graph, const ir::Node& no
   return out;
 }
 
-// Attention as a textbook loop: scores, softcap, mask, softmax and weighted sum of one query at a time, all in f32.
+float rounded_to(ir::DType dtype, float x) {
+  if (dtype == ir::DType::f16) return ir::f16_to_f32(ir::f64_to_f16(static_cast<double>(x)));
+  if (dtype == ir::DType::bf16) return ir::bf16_to_f32(ir::f32_to_bf16(x));
+  return x;
+}
+
+// Attention as a textbook loop: scores, softcap, mask, softmax and weighted sum of one query at a time, in f32. The weights are a tensor
+// of v's type, as an implementation in that type has them.
 HostTensor serial_attention(const ir::Graph& graph, const ir::Node& node, const std::vector<const HostTensor*>& inputs) {
   const HostTensor &q = *inputs[0], &k = *inputs[1], &v = *inputs[2];
   const HostTensor* mask = inputs.size() > 3 ? inputs[3] : nullptr;
@@ -186,7 +193,7 @@ HostTensor serial_attention(const ir::Graph& graph, const ir::Node& node, const 
           weights[static_cast<size_t>(j)] = keep ? score : -INFINITY;
           largest = std::max(largest, weights[static_cast<size_t>(j)]);
         }
-        for (auto& weight : weights) sum += weight = largest == -INFINITY ? 0.0f : std::exp(weight - largest);
+        for (auto& weight : weights) sum += weight = largest == -INFINITY ? 0.0f : rounded_to(v.dtype(), std::exp(weight - largest));
         for (int64_t c = 0; c < columns; ++c) {
           float value = 0;
           for (int64_t j = 0; j < keys; ++j)

@@ -21,7 +21,7 @@ TEST(Loopnest, matmuls_of_any_type_shape_and_stride) {
   cases.push_back({.text = "a: f32[5,0]; b: f32[0,4]; c = matmul(a, b); return c"});
   cases.push_back({.text = "a: f32[0,5]; b: f32[5,4]; c = matmul(a, b); return c"});
   cases.push_back({.text = "a: f32[6,5] strides [1,6]; b: f32[5,7] strides [20,2] offset 3; c = matmul(a, b); return c", .unaligned = true});
-  EXPECT_EQ(testing::check<Family>(cases), "");
+  EXPECT_EQ(testing::check_everywhere<Family>(cases), "");
 }
 
 TEST(Loopnest, softmax_along_any_axis) {
@@ -33,7 +33,7 @@ TEST(Loopnest, softmax_along_any_axis) {
     }
   cases.push_back({.text = "x: f32[3,0]; y = softmax(x, axis=1); return y"});
   cases.push_back({.text = "x: f32[1]; y = softmax(x, axis=0); return y"});
-  EXPECT_EQ(testing::check<Family>(cases), "");
+  EXPECT_EQ(testing::check_everywhere<Family>(cases), "");
 }
 
 TEST(Loopnest, norms_with_statistics) {
@@ -44,7 +44,7 @@ TEST(Loopnest, norms_with_statistics) {
     cases.push_back({.text = "x: " + t + "[3,5,7]; g: " + t + "[5,1]; y = rms_norm(x, g, axis=1, epsilon=1e-06); return y"});
     cases.push_back({.text = "x: " + t + "[4,9]; y = rms_norm(x, axis=1, epsilon=1e-06); return y"});
   }
-  EXPECT_EQ(testing::check<Family>(cases), "");
+  EXPECT_EQ(testing::check_everywhere<Family>(cases), "");
 }
 
 TEST(Loopnest, reductions_of_any_axes_and_type) {
@@ -56,11 +56,11 @@ TEST(Loopnest, reductions_of_any_axes_and_type) {
   cases.push_back({.text = "x: f32[3,4]; y = reduce_sum(x, axes=[0,1], keepdims=0); return y"});
   cases.push_back({.text = "x: f32[3,0]; y = reduce_max(x, axes=[1], keepdims=0); return y"});
   cases.push_back({.text = "x: f32[3,0]; y = reduce_sum(x, axes=[1], keepdims=0); return y"});
-  EXPECT_EQ(testing::check<Family>(cases), "");
+  EXPECT_EQ(testing::check_everywhere<Family>(cases), "");
 }
 
 TEST(Loopnest, rotary_embeddings) {
-  EXPECT_EQ(testing::check<Family>({{.text = "x: f32[2,3,5,8]; c: f32[2,5,4]; s: f32[2,5,4]; y = rotary(x, c, s, interleaved=0, rotary_dim=8); return y"},
+  EXPECT_EQ(testing::check_everywhere<Family>({{.text = "x: f32[2,3,5,8]; c: f32[2,5,4]; s: f32[2,5,4]; y = rotary(x, c, s, interleaved=0, rotary_dim=8); return y"},
                                     {.text = "x: f16[2,3,5,8]; c: f16[1,5,2]; s: f16[1,5,2]; y = rotary(x, c, s, interleaved=1, rotary_dim=4); return y"},
                                     {.text = "x: f64[1,1,1,6]; c: f64[1,1,1]; s: f64[1,1,1]; y = rotary(x, c, s, interleaved=0, rotary_dim=2); return y"}}),
             "");
@@ -81,7 +81,7 @@ TEST(Loopnest, attention_in_all_variants) {
   cases.push_back({.text = "q: f32[1,1,0,8]; k: f32[1,1,7,8]; v: f32[1,1,7,6]; y = attention(q, k, v, scale=0.35); return y"});
   cases.push_back({.text = "q: f32[1,1,3,8]; k: f32[1,1,0,8]; v: f32[1,1,0,6]; y = attention(q, k, v, scale=0.35); return y"});
   cases.push_back({.text = "q: f32[2,1,3,8]; k: f32[2,1,6,8]; v: f32[2,1,6,6]; n: i64[2]; y = attention(q, k, v, _, n, scale=0.35); return y"});
-  EXPECT_EQ(testing::check<Family>(cases), "");
+  EXPECT_EQ(testing::check_everywhere<Family>(cases), "");
 }
 
 TEST(Loopnest, refuses_several_operators_and_what_others_take) {

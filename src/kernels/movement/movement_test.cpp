@@ -22,11 +22,11 @@ TEST(Movement, transposes_of_every_element_size) {
   cases.push_back({.text = "x: f32[523,517]; r = transpose(x, perm=[1,0]); return r"});  // far enough for prefetching
   cases.push_back({.text = "x: f32[0,4]; r = transpose(x, perm=[1,0]); return r"});
   cases.push_back({.text = "x: f32[1,7]; r = transpose(x, perm=[1,0]); return r"});
-  EXPECT_EQ(testing::check<Family>(cases), "");
+  EXPECT_EQ(testing::check_everywhere<Family>(cases), "");
 }
 
 TEST(Movement, slices_expands_and_reshapes) {
-  EXPECT_EQ(testing::check<Family>({{.text = "x: f32[10,7]; r = slice(x, starts=[1,0], steps=[2,1]): [4,7]; return r"},
+  EXPECT_EQ(testing::check_everywhere<Family>({{.text = "x: f32[10,7]; r = slice(x, starts=[1,0], steps=[2,1]): [4,7]; return r"},
                                     {.text = "x: f32[10,7]; r = slice(x, starts=[9,6], steps=[-1,-2]): [10,4]; return r"},
                                     {.text = "x: f16[3,1]; r = expand(x): [2,3,19]; return r"},
                                     {.text = "x: i64[6,4]; r = reshape(x): [3,8]; return r"},
@@ -39,7 +39,7 @@ TEST(Movement, slices_expands_and_reshapes) {
 }
 
 TEST(Movement, concats_become_pieces) {
-  EXPECT_EQ(testing::check<Family>({{.text = "x: f32[3,5]; y: f32[3,4]; z: f32[3,1]; r = concat(x, y, z, axis=1); return r"},
+  EXPECT_EQ(testing::check_everywhere<Family>({{.text = "x: f32[3,5]; y: f32[3,4]; z: f32[3,1]; r = concat(x, y, z, axis=1); return r"},
                                     {.text = "x: f32[3,0]; y: f32[3,4]; r = concat(x, y, axis=1); return r"},
                                     {.text = "x: f16[1,2,3,8]; y: f16[1,2,5,8]; r = concat(x, y, axis=2); return r"},
                                     {.text = "x: i64[5]; y: i64[3]; a = concat(x, y, axis=0); r = reshape(a): [2,4]; return r"},
@@ -48,7 +48,7 @@ TEST(Movement, concats_become_pieces) {
 }
 
 TEST(Movement, gathers_with_negative_indices) {
-  EXPECT_EQ(testing::check<Family>({{.text = "x: f32[11,16]; i: i64[2,3]; r = gather(x, i, axis=0); return r"},
+  EXPECT_EQ(testing::check_everywhere<Family>({{.text = "x: f32[11,16]; i: i64[2,3]; r = gather(x, i, axis=0); return r"},
                                     {.text = "x: f16[7,13]; i: i32[5]; r = gather(x, i, axis=1); return r"},
                                     {.text = "x: f32[7,13]; i: i64[]; r = gather(x, i, axis=1); return r"},
                                     {.text = "x: f32[6,5,4]; i: i64[3,2]; r = gather_nd(x, i, batch_dims=0); return r"},
@@ -59,7 +59,7 @@ TEST(Movement, gathers_with_negative_indices) {
 }
 
 TEST(Movement, triangles) {
-  EXPECT_EQ(testing::check<Family>({{.text = "x: f32[9,9]; r = trilu(x, upper=1, k=0); return r"},
+  EXPECT_EQ(testing::check_everywhere<Family>({{.text = "x: f32[9,9]; r = trilu(x, upper=1, k=0); return r"},
                                     {.text = "x: f32[2,7,12]; r = trilu(x, upper=0, k=2); return r"},
                                     {.text = "x: i64[5,11]; r = trilu(x, upper=1, k=-3); return r"},
                                     {.text = "x: bool[16,16]; r = trilu(x, upper=0, k=20); return r"}}),
@@ -75,11 +75,11 @@ TEST(Movement, scatters_apply_in_order) {
   cases.push_back({.text = "x: f32[4,5,300]; i: i64[7,2]; u: f32[7,300]; r = scatter_nd(x, i, u, reduction=1); return r"});
   cases.push_back({.text = "x: bool[4,5]; i: i64[3,2]; u: bool[3]; r = scatter_nd(x, i, u, reduction=0); return r"});
   cases.push_back({.text = "x: f32[4,5]; i: i64[0,2]; u: f32[0]; r = scatter_nd(x, i, u, reduction=0); return r"});
-  EXPECT_EQ(testing::check<Family>(cases), "");
+  EXPECT_EQ(testing::check_everywhere<Family>(cases), "");
 }
 
 TEST(Movement, rotary_turns_pairs_of_columns) {
-  EXPECT_EQ(testing::check<Family>({{.text = "x: f32[2,3,5,64]; c: f32[2,5,32]; s: f32[2,5,32]; y = rotary(x, c, s, interleaved=0, rotary_dim=64); return y"},
+  EXPECT_EQ(testing::check_everywhere<Family>({{.text = "x: f32[2,3,5,64]; c: f32[2,5,32]; s: f32[2,5,32]; y = rotary(x, c, s, interleaved=0, rotary_dim=64); return y"},
                                     {.text = "x: f32[2,3,5,64]; c: f32[1,5,32]; s: f32[1,5,32]; y = rotary(x, c, s, interleaved=1, rotary_dim=64); return y"},
                                     {.text = "x: f16[2,3,5,8]; c: f16[1,5,2]; s: f16[1,5,2]; y = rotary(x, c, s, interleaved=1, rotary_dim=4); return y"},
                                     {.text = "x: bf16[2,3,5,20]; c: bf16[1,5,6]; s: bf16[1,5,6]; y = rotary(x, c, s, interleaved=0, rotary_dim=12); return y"},

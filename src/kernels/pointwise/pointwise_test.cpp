@@ -24,7 +24,7 @@ std::vector<TestCase> with_shapes(const std::string& before, const std::vector<s
 }
 
 TEST(Pointwise, chains_agree_at_ugly_sizes) {
-  EXPECT_EQ(testing::check<Family>(with_shapes("x: f32@; y: f32@; ", {"[0]", "[]", "[1]", "[7]", "[8]", "[9]", "[15]", "[17]", "[3,5,7]", "[2,0,4]", "[31,33]", "[1009]"},
+  EXPECT_EQ(testing::check_everywhere<Family>(with_shapes("x: f32@; y: f32@; ", {"[0]", "[]", "[1]", "[7]", "[8]", "[9]", "[15]", "[17]", "[3,5,7]", "[2,0,4]", "[31,33]", "[1009]"},
                                                "a = add(x, y); b = gelu(a, tanh=0); c = mul(b, x); return c")),
             "");
 }
@@ -39,7 +39,7 @@ TEST(Pointwise, every_floating_type_is_computed_in_f32_or_wider) {
     for (const char* op : {"sqrt(x)", "log(x)", "pow(x, y)"})
       cases.push_back({.text = "x: " + t + "[37]; y: " + t + "[37]; r = " + op + "; return r", .low = 0.5, .high = 3});
   }
-  EXPECT_EQ(testing::check<Family>(cases), "");
+  EXPECT_EQ(testing::check_everywhere<Family>(cases), "");
 }
 
 TEST(Pointwise, integers_are_exact_and_wrap) {
@@ -49,7 +49,7 @@ TEST(Pointwise, integers_are_exact_and_wrap) {
     for (const char* op : {"add(x, y)", "sub(x, y)", "mul(x, y)", "div(x, y)", "max(x, y)", "min(x, y)", "mod(x, y, fmod=0)", "mod(x, y, fmod=1)", "pow(x, z)", "abs(x)"})
       cases.push_back({.text = "x: " + t + "[41]; y: " + t + "[41]; z: const " + t + "[1] {3}; r = " + op + "; return r", .low = -30, .high = 30});
   }
-  EXPECT_EQ(testing::check<Family>(cases), "");
+  EXPECT_EQ(testing::check_everywhere<Family>(cases), "");
 }
 
 TEST(Pointwise, booleans_and_comparisons) {
@@ -61,7 +61,7 @@ TEST(Pointwise, booleans_and_comparisons) {
     cases.push_back({.text = "x: bool[35]; y: bool[35]; z: bool[35]; r = " + std::string(op) + "; return r"});
   for (const char* type : {"f64", "f32", "f16", "i8", "i64", "u16"})
     cases.push_back({.text = "m: bool[5,1]; x: " + std::string(type) + "[5,13]; y: " + type + "[13]; r = where(m, x, y); return r"});
-  EXPECT_EQ(testing::check<Family>(cases), "");
+  EXPECT_EQ(testing::check_everywhere<Family>(cases), "");
 }
 
 TEST(Pointwise, casts_truncate_toward_integers_and_do_not_round_in_between) {
@@ -71,11 +71,11 @@ TEST(Pointwise, casts_truncate_toward_integers_and_do_not_round_in_between) {
     for (const auto& to : types)
       if (from != to) cases.push_back({.text = "x: " + from + "[21]; r = cast(x): " + to + "; return r", .low = 0, .high = 30});
   cases.push_back({.text = "x: f32[40]; h = cast(x): bf16; r = cast(h): f32; s = mul(r, x); return s"});
-  EXPECT_EQ(testing::check<Family>(cases), "");
+  EXPECT_EQ(testing::check_everywhere<Family>(cases), "");
 }
 
 TEST(Pointwise, nan_passes_relu_clamp_max_and_min) {
-  EXPECT_EQ(testing::check<Family>({{.text = "x: f32[67]; r = relu(x); return r", .special = true},
+  EXPECT_EQ(testing::check_everywhere<Family>({{.text = "x: f32[67]; r = relu(x); return r", .special = true},
                                     {.text = "x: f32[67]; lo: const f32[] {-1}; hi: const f32[] {1}; a = max(x, lo); r = min(a, hi); return r", .special = true},
                                     {.text = "x: f32[67]; lo: const f32[] {-1}; hi: const f32[] {1}; a = max(lo, x); r = min(hi, a); return r", .special = true},
                                     {.text = "x: f16[67]; y: f16[67]; r = max(x, y); s = min(x, y); return r, s", .special = true},
@@ -84,7 +84,7 @@ TEST(Pointwise, nan_passes_relu_clamp_max_and_min) {
 }
 
 TEST(Pointwise, broadcasts_strides_and_unaligned_views) {
-  EXPECT_EQ(testing::check<Family>({{.text = "x: f32[4,1,9]; y: f32[5,1]; r = add(x, y); return r"},
+  EXPECT_EQ(testing::check_everywhere<Family>({{.text = "x: f32[4,1,9]; y: f32[5,1]; r = add(x, y); return r"},
                                     {.text = "x: f32[7,5] strides [1,7]; y: f32[7,5]; r = mul(x, y); return r"},
                                     {.text = "x: f32[70,50] strides [1,70]; y: f32[50]; r = mul(x, y); return r"},
                                     {.text = "x: f32[6,17] strides [40,2] offset 3; r = exp(x); return r"},
@@ -96,13 +96,13 @@ TEST(Pointwise, broadcasts_strides_and_unaligned_views) {
 }
 
 TEST(Pointwise, several_outputs_of_different_shapes_run_in_one_launch) {
-  EXPECT_EQ(testing::check<Family>({{.text = "x: f32[6,9]; y: f32[9]; a = exp(y); b = add(x, a); return a, b"},
+  EXPECT_EQ(testing::check_everywhere<Family>({{.text = "x: f32[6,9]; y: f32[9]; a = exp(y); b = add(x, a); return a, b"},
                                     {.text = "x: f32[6,9]; a = exp(x); b = neg(a); return b, a, x"}}),
             "");
 }
 
 TEST(Pointwise, movement_around_arithmetic_folds_into_offsets) {
-  EXPECT_EQ(testing::check<Family>({{.text = "x: f32[2,6,4,8]; t = transpose(x, perm=[0,2,1,3]); r = reshape(t): [2,4,48]; y = exp(r); return y"},
+  EXPECT_EQ(testing::check_everywhere<Family>({{.text = "x: f32[2,6,4,8]; t = transpose(x, perm=[0,2,1,3]); r = reshape(t): [2,4,48]; y = exp(r); return y"},
                                     {.text = "x: f32[3,384]; r = reshape(x): [3,6,64]; t = transpose(r, perm=[1,0,2]); y = neg(t); return y"},
                                     {.text = "x: f32[5,6]; y: f32[5,7]; c = concat(x, y, axis=1); e = exp(c); return e"},
                                     {.text = "x: f32[64,40]; y: f32[40,64]; t = transpose(x, perm=[1,0]); r = add(t, y); return r"}}),

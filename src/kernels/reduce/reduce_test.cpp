@@ -17,7 +17,7 @@ TEST(Reduce, rows_and_columns_of_every_type) {
     for (const char* op : {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min"})
       for (const char* axis : {"0", "1"})
         cases.push_back({.text = "x: " + std::string(type) + "[13,37]; y = " + op + "(x, axes=[" + axis + "], keepdims=0); return y", .low = 0.25, .high = 4});
-  EXPECT_EQ(testing::check<Family>(cases), "");
+  EXPECT_EQ(testing::check_everywhere<Family>(cases), "");
 }
 
 TEST(Reduce, ugly_sizes_and_axes) {
@@ -27,11 +27,11 @@ TEST(Reduce, ugly_sizes_and_axes) {
       if (std::string(shape) == "[0,4,4]" && std::string(axes).find('0') != std::string::npos) continue;
       cases.push_back({.text = "x: f32" + std::string(shape) + "; y = reduce_sum(x, axes=" + axes + ", keepdims=1); return y", .low = 0.5, .high = 1});
     }
-  EXPECT_EQ(testing::check<Family>(cases), "");
+  EXPECT_EQ(testing::check_everywhere<Family>(cases), "");
 }
 
 TEST(Reduce, long_sums_stay_within_tolerance) {
-  EXPECT_EQ(testing::check<Family>({{.text = "x: f32[3,100003]; y = reduce_sum(x, axes=[1], keepdims=0); return y", .low = 1, .high = 2},
+  EXPECT_EQ(testing::check_everywhere<Family>({{.text = "x: f32[3,100003]; y = reduce_sum(x, axes=[1], keepdims=0); return y", .low = 1, .high = 2},
                                     {.text = "x: f32[3000,70]; y = reduce_mean(x, axes=[0], keepdims=0); return y", .low = 1, .high = 2},
                                     {.text = "x: f16[2,9000]; y = reduce_sum(x, axes=[1], keepdims=0); return y", .low = 1, .high = 2},
                                     {.text = "x: f32[600,601]; y = reduce_sum(x, axes=[0,1], keepdims=0); return y", .low = 1, .high = 2},
@@ -42,7 +42,7 @@ TEST(Reduce, long_sums_stay_within_tolerance) {
 }
 
 TEST(Reduce, prologues_and_epilogues_are_fused) {
-  EXPECT_EQ(testing::check<Family>(
+  EXPECT_EQ(testing::check_everywhere<Family>(
                 {{.text = "x: f32[9,70]; y: f32[70]; p = mul(x, y); r = reduce_sum(p, axes=[1], keepdims=0); e = sqrt(r); return e", .low = 0.5, .high = 2},
                  {.text = "x: f32[9,70]; z: f32[70]; p = mul(x, x); r = reduce_mean(p, axes=[0], keepdims=0); e = add(r, z); return e, r"},
                  {.text = "x: f32[4,6,8,5]; t = transpose(x, perm=[0,2,1,3]); r = reduce_sum(t, axes=[1,3], keepdims=0); q = reshape(r): [24]; return q", .low = 0.5, .high = 2},
@@ -59,7 +59,7 @@ TEST(Reduce, nan_passes_maximum_and_minimum) {
   for (const char* op : {"reduce_max", "reduce_min", "reduce_sum"})
     for (const char* axis : {"0", "1"})
       cases.push_back({.text = "x: f32[41,39]; y = " + std::string(op) + "(x, axes=[" + axis + "], keepdims=0); return y", .special = true});
-  EXPECT_EQ(testing::check<Family>(cases), "");
+  EXPECT_EQ(testing::check_everywhere<Family>(cases), "");
 }
 
 TEST(Reduce, candidates_of_one_class_give_the_same_bits) {

@@ -24,18 +24,18 @@ std::vector<TestCase> with_sizes(const std::string& text, const std::vector<int6
 
 TEST(Softmax, agrees_along_the_innermost_axis_at_ugly_lengths) {
   const std::vector<int64_t> sizes = {1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 1009};
-  EXPECT_EQ(testing::check<Softmax>(with_sizes("x: f32[5,@]; y = softmax(x, axis=1); return y", sizes)), "");
-  EXPECT_EQ(testing::check<Softmax>(with_sizes("x: f32[5,@]; y = log_softmax(x, axis=1); return y", sizes)), "");
+  EXPECT_EQ(testing::check_everywhere<Softmax>(with_sizes("x: f32[5,@]; y = softmax(x, axis=1); return y", sizes)), "");
+  EXPECT_EQ(testing::check_everywhere<Softmax>(with_sizes("x: f32[5,@]; y = log_softmax(x, axis=1); return y", sizes)), "");
 }
 
 TEST(Softmax, agrees_along_outer_axes) {
   std::vector<TestCase> cases = with_sizes("x: f32[3,5,@]; y = softmax(x, axis=1); return y", {1, 3, 7, 8, 9, 16, 17, 33, 64, 65, 130});
   for (const auto& more : with_sizes("x: f32[@,2,9]; y = log_softmax(x, axis=0); return y", {1, 2, 7, 40})) cases.push_back(more);
-  EXPECT_EQ(testing::check<Softmax>(cases), "");
+  EXPECT_EQ(testing::check_everywhere<Softmax>(cases), "");
 }
 
 TEST(Softmax, half_types_scales_and_masks_on_both_sides) {
-  EXPECT_EQ(testing::check<Softmax>({{.text = "x: f16[4,40]; y = softmax(x, axis=1); return y"},
+  EXPECT_EQ(testing::check_everywhere<Softmax>({{.text = "x: f16[4,40]; y = softmax(x, axis=1); return y"},
                                      {.text = "x: bf16[4,40]; y = softmax(x, axis=1); return y"},
                                      {.text = "x: f32[2,3,5,21]; m: f32[2,1,1,21]; c: const f32[] {0.125}; s = mul(x, c); h = add(s, m); y = softmax(h, axis=3); return y"},
                                      {.text = "x: f32[2,3,5,21]; m: bool[5,21]; n: const f32[] {-1e4}; h = where(m, x, n); y = softmax(h, axis=3); z = cast(y): bf16; return z"},
@@ -47,21 +47,21 @@ TEST(Softmax, half_types_scales_and_masks_on_both_sides) {
 
 // A written-out softmax of -inf only is NaN, and so is a row with NaN or +inf (pains P38 states the rule).
 TEST(Softmax, nan_and_infinity_stand_where_the_reference_has_them) {
-  EXPECT_EQ(testing::check<Softmax>({{.text = "x: f32[64,5]; y = softmax(x, axis=1); return y", .special = true},
+  EXPECT_EQ(testing::check_everywhere<Softmax>({{.text = "x: f32[64,5]; y = softmax(x, axis=1); return y", .special = true},
                                      {.text = "x: f32[5,70]; y = softmax(x, axis=0); return y", .special = true},
                                      {.text = "x: f32[4,18]; y = softmax(x, axis=1); return y", .fill = [](size_t, int64_t i) { return i / 18 == 1 || i % 3 == 0 ? -INFINITY : 1.0; }}}),
             "");
 }
 
 TEST(Softmax, far_apart_numbers_neither_overflow_nor_vanish) {
-  EXPECT_EQ(testing::check<Softmax>({{.text = "x: f32[9,33]; y = softmax(x, axis=1); return y", .low = -3e4, .high = 3e4},
+  EXPECT_EQ(testing::check_everywhere<Softmax>({{.text = "x: f32[9,33]; y = softmax(x, axis=1); return y", .low = -3e4, .high = 3e4},
                                      {.text = "x: f32[9,33]; y = log_softmax(x, axis=1); return y", .low = -3e4, .high = 3e4},
                                      {.text = "x: f32[1,3]; y = softmax(x, axis=1); return y", .fill = [](size_t, int64_t i) { return i == 0 ? 0.0 : -95.0 - static_cast<double>(i); }}}),
             "");
 }
 
 TEST(Softmax, empty_tensors_launch_nothing) {
-  EXPECT_EQ(testing::check<Softmax>({{.text = "x: f32[4,0]; y = softmax(x, axis=1); return y"}, {.text = "x: f32[0,4]; y = softmax(x, axis=1); return y"}}), "");
+  EXPECT_EQ(testing::check_everywhere<Softmax>({{.text = "x: f32[4,0]; y = softmax(x, axis=1); return y"}, {.text = "x: f32[0,4]; y = softmax(x, axis=1); return y"}}), "");
 }
 
 TEST(Softmax, all_candidates_give_the_same_bits) {
