@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 
 #include <cstdlib>
-#include <fstream>
+#include <sstream>
 
 #include "base/files.h"
 
@@ -21,7 +21,8 @@ std::string file_stamp(const std::string& path) {
 
 void FileMemory::read() {
   if (path_.empty()) return;
-  std::ifstream file(path_);
+  const auto remembered = read_plain_file(path_, 1 << 20);  // a pipe or a device in its place is no memory
+  std::istringstream file(remembered.ok() ? *remembered : std::string());
   for (std::string line; std::getline(file, line);)
     if (const auto tab = line.find('\t'); tab != std::string::npos) lines_[line.substr(0, tab)] = line.substr(tab + 1);
 }

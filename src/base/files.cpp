@@ -30,6 +30,11 @@ struct Descriptor {
   int close() { return ::close(std::exchange(number, -1)); }
 };
 
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.find_last_of('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
 bool write_all(int file, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::write(file, bytes.data(), bytes.size());
@@ -40,18 +45,13 @@ bool write_all(int file, std::string_view bytes) {
   return true;
 }
 
-}  // namespace
-
-Result<std::string> read_file(const std::string& path) {
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat info {};
-  if (file.number < 0 || fstat(file.number, &info) != 0) return user_error("cannot read " + path, reason());
-  if (S_ISDIR(info.st_mode)) return user_error("cannot read " + path, "it is a directory");
-  std::string out(static_cast<size_t>(std::max<off_t>(info.st_size, 0)), '\0');
+// `size` is a first guess: files may grow, or report no size.
+Result<std::string> read_all(int file, int64_t size, const std::string& path) {
+  std::string out(static_cast<size_t>(std::max<int64_t>(size, 0)), '\0');
   size_t done = 0;
   for (;;) {
-    if (done == out.size()) out.resize(out.size() + 4096);  // files that grow, or that report no size
-    const ssize_t count = ::read(file.number, out.data() + done, out.size() - done);
+    if (done == out.size()) out.resize(out.size() + 4096);
+    const ssize_t count = ::read(file, out.data() + done, out.size() - done);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return user_error("cannot read " + path, reason());
     if (count == 0) break;
@@ -61,13 +61,32 @@ Result<std::string> read_file(const std::string& path) {
   return out;
 }
 
+}  // namespace
+
+Result<std::string> read_file(const std::string& path) {
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info {};
+  if (file.number < 0 || fstat(file.number, &info) != 0) return user_error("cannot read " + path, reason());
+  if (S_ISDIR(info.st_mode)) return user_error("cannot read " + path, "it is a directory");
+  if ((S_ISCHR(info.st_mode) || S_ISBLK(info.st_mode)) && ::isatty(file.number) == 0) return user_error("cannot read " + path, "it is a device");
+  return read_all(file.number, info.st_size, path);
+}
+
+Result<std::string> read_plain_file(const std::string& path, int64_t max_bytes) {
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat info {};
+  if (file.number < 0 || fstat(file.number, &info) != 0) return user_error("cannot read " + path, reason());
+  if (!S_ISREG(info.st_mode)) return user_error("cannot read " + path, "it is not a regular file");
+  if (info.st_size > max_bytes) return user_error("cannot read " + path, "it is larger than " + std::to_string(max_bytes) + " bytes");
+  return read_all(file.number, info.st_size, path);
+}
+
 Status can_write_file(const std::string& path) {
   const auto refused = [&](std::string why) { return error_of(ErrorKind::output, "cannot write " + path, std::move(why), "choose another place"); };
   struct stat info {};
   if (path.empty()) return refused("the name is empty");
   if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) return refused(S_ISDIR(info.st_mode) ? "it is a folder" : "it is not a regular file");
-  const size_t slash = path.find_last_of('/');
-  const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  const std::string folder = folder_of(path);
   if (::access(folder.c_str(), W_OK | X_OK) != 0) return refused(folder + ": " + reason());
   return success();
 }
@@ -77,14 +96,20 @@ bool same_file(const std::string& a, const std::string& b) {
   return ::stat(a.c_str(), &one) == 0 && ::stat(b.c_str(), &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
+bool same_place(const std::string& a, const std::string& b) {
+  const auto name_of = [](const std::string& path) { return path.substr(path.find_last_of('/') + 1); };  // npos + 1 is 0
+  return same_file(a, b) || (!name_of(a).empty() && name_of(a) == name_of(b) && same_file(folder_of(a), folder_of(b)));
+}
+
 Status write_file_atomic(const std::string& path, std::string_view bytes, unsigned mode) {
   const auto failed = [&](const char* step) {
     return error_of(ErrorKind::output, "cannot write " + path, std::string(step) + ": " + reason(), "free space or choose another place");
   };
   struct stat there {};
   if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode)) {
-    Descriptor device(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-    if (device.number < 0) return failed("open");
+    // A pipe that nobody reads is an error, not a reason to wait.
+    Descriptor device(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
+    if (device.number < 0 || fcntl(device.number, F_SETFL, O_WRONLY) != 0) return failed("open");
     if (!write_all(device.number, bytes)) return failed("write");
     return device.close() == 0 ? success() : failed("close");
   }

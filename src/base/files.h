@@ -1,6 +1,7 @@
 #pragma once
 // Files: whole-file reads, atomic writes, read-only mappings, temporary directories.
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,13 +11,17 @@
 
 namespace rtx {
 
-// Kind user when the file cannot be read (the caller adds what it was for).
+// Kind user when the file cannot be read (the caller adds what it was for). Pipes are read to their end; a device has none.
 Result<std::string> read_file(const std::string& path);
+// For files that a stranger may have put in place of ours: a link, a pipe, a device or more than `max_bytes` is kind user, at once.
+Result<std::string> read_plain_file(const std::string& path, int64_t max_bytes);
 // May a file be written here? Kind output where the folder is missing or closed, or the path is a folder, a device or a
 // pipe: a rename over /dev/null would replace it for everybody.
 Status can_write_file(const std::string& path);
 // Do both paths lead to one existing file?
 bool same_file(const std::string& a, const std::string& b);
+// The same, or would both names, of files that need not exist yet, be one file of one folder?
+bool same_place(const std::string& a, const std::string& b);
 // Temporary file in the same directory, fsync, rename: readers see the old file or the new one. A device or a pipe is
 // written as it is. Kind output on failure.
 Status write_file_atomic(const std::string& path, std::string_view bytes, unsigned mode = 0644);

@@ -30,19 +30,23 @@ class DirectoryCache final : public Cache {
  public:
   explicit DirectoryCache(Options options) : options_(std::move(options)), root_(options_.directory) {
     if (root_.empty()) {
+      unusable_ = "it has no place";
       warn("no place for the kernel cache (RTX_CACHE_DIR, XDG_CACHE_HOME and HOME are unset); kernels are kept for this run only");
       return;
     }
     for (const char* part : {"", "/entries", "/tmp", "/quarantine", "/lock"}) {
       if (auto made = make_directories(root_ + part, 0700); !made.ok()) {
         writable_ = false;
+        unusable_ = made.error().why;
         warn("the kernel cache in " + root_ + " cannot be written (" + made.error().why + "); new kernels are kept for this run only");
         break;
       }
     }
     readable_ = directory_exists(root_ + "/entries") && trusted(root_) && trusted(root_ + "/entries");
+    if (readable_) unusable_.clear();
     if (directory_exists(root_ + "/entries") && !readable_) {
       writable_ = false;
+      unusable_ = "it belongs to another user, others can write to it, or it is a link";
       warn("the kernel cache in " + root_ + " belongs to another user or others can write to it; it is not used");
     }
     if (writable_ && access((root_ + "/entries").c_str(), W_OK) != 0) {
@@ -63,6 +67,12 @@ class DirectoryCache final : public Cache {
     struct stat info {};
     if (!readable_ || lstat(path.c_str(), &info) != 0) {
       ++stats_.misses;
+      return std::nullopt;
+    }
+    if (is_own_file(path)) {
+      ++stats_.corrupt;
+      ++stats_.misses;
+      quarantine(digest, "it is a file");
       return std::nullopt;
     }
     if (!S_ISDIR(info.st_mode) || !trusted(path)) {
@@ -147,7 +157,7 @@ class DirectoryCache final : public Cache {
     std::lock_guard lock(mutex_);
     std::vector<std::pair<std::string, Record>> out;
     for (const auto& digest : digests())
-      if (auto outcome = read_entry(entry_path(digest), nullptr); outcome.entry) out.emplace_back(digest, outcome.entry->record);
+      if (auto outcome = trusted_entry(digest); outcome.entry) out.emplace_back(digest, outcome.entry->record);
     for (const auto& [digest, entry] : memory_) out.emplace_back(digest, entry.record);
     return out;
   }
@@ -156,6 +166,17 @@ class DirectoryCache final : public Cache {
     std::lock_guard lock(mutex_);
     std::vector<std::string> sentences;
     for (const auto& digest : digests()) {
+      if (is_own_file(entry_path(digest))) {
+        ++stats_.corrupt;
+        sentences.push_back("entry " + digest + ": it is a file");
+        quarantine(digest, "it is a file");
+        continue;
+      }
+      if (!trusted(entry_path(digest))) {
+        ++stats_.refused;
+        sentences.push_back("entry " + digest + ": it belongs to another user, others can write to it, or it is a link; it is not used");
+        continue;
+      }
       auto outcome = read_entry(entry_path(digest), nullptr);
       if (outcome.entry && blake2b_hex(outcome.entry->record.key_text, 16) != digest) outcome = {std::nullopt, "its name is not its key's digest"};
       if (outcome.entry) continue;
@@ -187,7 +208,7 @@ class DirectoryCache final : public Cache {
     std::lock_guard lock(mutex_);
     std::vector<std::pair<std::string, Entry>> entries;
     for (const auto& digest : digests())
-      if (auto outcome = read_entry(entry_path(digest), nullptr); outcome.entry) entries.emplace_back(digest, *std::move(outcome.entry));
+      if (auto outcome = trusted_entry(digest); outcome.entry) entries.emplace_back(digest, *std::move(outcome.entry));
     RTX_CHECK(write_archive(path, entries));
     return static_cast<int64_t>(entries.size());
   }
@@ -204,6 +225,7 @@ class DirectoryCache final : public Cache {
   }
 
   std::string directory() const override { return root_; }
+  std::string unusable() const override { return unusable_; }
 
  private:
   std::string entry_path(const std::string& digest) const { return root_ + "/entries/" + digest; }
@@ -214,6 +236,16 @@ class DirectoryCache final : public Cache {
     for (const auto& name : list_directory(root_ + "/entries"))
       if (name.size() == 32 && name.find_first_not_of("0123456789abcdef") == std::string::npos) out.push_back(name);
     return out;
+  }
+
+  // No directory, but no stranger's either: what a broken disk or a careless copy leaves.
+  static bool is_own_file(const std::string& path) {
+    struct stat info {};
+    return lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid();
+  }
+
+  ReadOutcome trusted_entry(const std::string& digest) const {
+    return trusted(entry_path(digest)) ? read_entry(entry_path(digest), nullptr) : ReadOutcome{};
   }
 
   // Ours, and nobody else can write to it. A link is judged as the link, so it never passes.
@@ -311,6 +343,7 @@ class DirectoryCache final : public Cache {
   Options options_;
   std::string root_;
   bool readable_ = false, writable_ = !root_.empty();
+  std::string unusable_;
   std::mutex mutex_;
   Stats stats_;
   std::map<std::string, Entry> memory_;  // what could not be written

@@ -67,12 +67,13 @@ class Cache {
   virtual void unlock(const Key& key) = 0;
   virtual Stats stats() = 0;
   virtual std::vector<std::pair<std::string, Record>> list() = 0;  // digest, record
-  virtual Result<std::vector<std::string>> verify() = 0;           // sentences about damaged entries (quarantines them)
+  virtual Result<std::vector<std::string>> verify() = 0;           // sentences about entries that are damaged (set aside) or refused
   virtual int64_t collect(int64_t max_bytes) = 0;                  // evicts least recently used; bytes freed
   virtual Status clear() = 0;
   virtual Result<int64_t> export_to(const std::string& path) = 0;  // a single file; entries written
   virtual Result<int64_t> import_from(const std::string& path) = 0;
   virtual std::string directory() const = 0;                       // empty when in memory
+  virtual std::string unusable() const = 0;                        // why nothing in the directory is read; empty when it is
 };
 
 // $RTX_CACHE_DIR, else $XDG_CACHE_HOME/rtx-synth, else ~/.cache/rtx-synth; the environment is passed in (tools read it).

@@ -78,17 +78,14 @@ ReadOutcome read_entry(const std::string& directory, const std::string* key_text
     out.damage = std::move(why);
     return out;
   };
-  auto checksum = read_file(directory + "/checksum.txt");
-  if (!checksum.ok()) return damaged("checksum.txt cannot be read");
+  auto checksum = read_plain_file(directory + "/checksum.txt", kMaxFileBytes);
+  if (!checksum.ok()) return damaged("checksum.txt: " + checksum.error().why);
   std::string contents[std::size(kFiles)];
   std::string wanted;
   for (size_t i = 0; i < std::size(kFiles); ++i) {
     const std::string path = directory + "/" + kFiles[i];
-    struct stat info {};
-    if (lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return damaged(std::string(kFiles[i]) + " is not a file");
-    if (info.st_size > kMaxFileBytes) return damaged(std::string(kFiles[i]) + " is too large");
-    auto text = read_file(path);
-    if (!text.ok()) return damaged(std::string(kFiles[i]) + " cannot be read");
+    auto text = read_plain_file(path, kMaxFileBytes);
+    if (!text.ok()) return damaged(std::string(kFiles[i]) + ": " + text.error().why);
     contents[i] = *std::move(text);
     const std::string line = blake2b_hex(contents[i]) + "  " + kFiles[i] + "\n";
     if (checksum->find(line) == std::string::npos) return damaged(std::string(kFiles[i]) + " does not match its checksum");

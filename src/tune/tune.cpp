@@ -93,10 +93,14 @@ Result<Tuned> tune(const kernels::BoundProblem& problem, const ir::Graph& body, 
     }
     if (progress.report) progress.report(problem.family(), timed, total);
   }
+  if (out.parameters.empty() && stopped()) return error_of(ErrorKind::interrupted, "interrupted before a kernel was found");
   // Not one compiled: the compiler or the disk, as far as anyone can tell from here.
-  const bool none_compiled = !out.tried.empty() && std::all_of(out.tried.begin(), out.tried.end(), [](const auto& t) { return std::holds_alternative<CompileFailed>(t.outcome); });
+  const auto failed = std::find_if(out.tried.begin(), out.tried.end(), [](const auto& t) { return std::holds_alternative<CompileFailed>(t.outcome); });
+  const bool none_compiled = failed != out.tried.end() && std::all_of(out.tried.begin(), out.tried.end(), [](const auto& t) {
+                               return std::holds_alternative<CompileFailed>(t.outcome) || std::holds_alternative<Rejected>(t.outcome);
+                             });
   if (none_compiled)
-    return error_of(ErrorKind::device, "the compiler makes no kernel of " + std::string(problem.family()), text(out.tried.front().outcome),
+    return error_of(ErrorKind::device, "the compiler makes no kernel of " + std::string(problem.family()), text(failed->outcome),
                     "see that the compiler works (RTX_CXX, else the first of c++, g++, clang++ on PATH) and that TMPDIR has room; if both hold, report this problem: " + problem.key());
   if (out.parameters.empty())
     return error_of(ErrorKind::internal, "no candidate of " + std::string(problem.family()) + " computes the right result", reasons(out.tried),

@@ -12,6 +12,7 @@
 #include "rtx/problems.h"
 #include "rtx/rebuild.h"
 #include "rtx/result_file.h"
+#include "rtx/usage.h"
 
 namespace rtx::tools {
 
@@ -200,6 +201,19 @@ int compare_with(const nlohmann::json& before, const std::vector<ResultRow>& row
   return gate && outside ? 1 : 0;
 }
 
+// Options that say nothing about what is timed.
+Status check_usage(const BenchCommand& command, const Common& common) {
+  const auto refuse = [&](std::vector<std::string> names, std::initializer_list<const std::vector<std::string>*> more, const char* why) {
+    for (const auto* list : more) names.insert(names.end(), list->begin(), list->end());
+    return refuse_options(common, names, why);
+  };
+  RTX_CHECK(check_options(common, command.tune));
+  if (command.file == "suite") return refuse({"--layers", "--streams", "--input", "--allow-unsigned"}, {&model_option_names()}, "the suite makes its own problems and times one execution of each");
+  RTX_CHECK(refuse({"--family", "--peers"}, {}, "only the suite has families and peers"));
+  if (is_bundle(command.file)) return refuse({"--target", "--arch"}, {&model_option_names(), &search_option_names()}, "a bundle is compiled already");
+  return refuse({"--allow-unsigned"}, {}, "a model carries no signature");
+}
+
 }  // namespace
 
 Result<int> bench_command(const BenchCommand& given, const Common& common, Console& console) {
@@ -220,10 +234,11 @@ Result<int> bench_command(const BenchCommand& given, const Common& common, Conso
     auto target = require_target(command.target);
     return target.ok() ? success() : Status(std::move(target).error());
   }());
+  RTX_CHECK(check_usage(command, common));
   // Before anything is timed: an hour of measurements must not end in a name that cannot be written.
   for (const auto& path : {command.json_file, command.report}) {
     if (path.empty()) continue;
-    if (same_file(path, command.file)) return user_error("cannot write " + path, "it is what is timed", "choose another name");
+    RTX_CHECK(refuse_to_overwrite(path, {command.file}));  // of a --recheck file, the command line did not show it
     RTX_CHECK(can_write_file(path));
   }
   WorkbenchOptions bench_options;

@@ -11,11 +11,48 @@ namespace rtx::tools {
 
 using nlohmann::json;
 
+namespace {
+
+// Arguments that an action does not read.
+Status check_usage(const CacheCommand& command) {
+  const bool file = command.action == "export" || command.action == "import";
+  if (file && command.path.empty()) return user_error("rtx cache " + command.action + " needs a file", {}, "rtx cache " + command.action + " FILE");
+  if (!file && !command.path.empty()) return user_error("'" + command.path + "' would do nothing", "rtx cache " + command.action + " takes no file", "leave it out");
+  if (command.action != "gc" && command.max_mb) return user_error("--max-mb would do nothing", "only rtx cache gc removes by size", "leave --max-mb out");
+  return success();
+}
+Status check_usage(const KeyCommand& command) {
+  if (command.action == "list" ? !command.name.empty() : !command.key.empty() && command.action != "trust")
+    return user_error("'" + (command.action == "list" ? command.name : command.key) + "' would do nothing", "rtx key " + command.action + " takes no such argument", "leave it out");
+  if (command.action != "list" && command.name.empty()) return user_error("rtx key " + command.action + " needs a name", {}, "rtx key " + command.action + " NAME");
+  if (command.action == "trust" && command.key.empty()) return user_error("rtx key trust needs a public key", {}, "rtx key trust NAME HEX_OR_FILE");
+  return success();
+}
+
+// The cache that was asked about, or why there is nothing to say about it. Other commands work without one; these cannot.
+Result<std::unique_ptr<cache::Cache>> cache_to_look_at(const CacheCommand& command, int64_t max_bytes, Console& console) {
+  cache::Options options;
+  options.directory = cache_directory();
+  if (options.directory.empty())
+    return user_error("there is no place for the kernel cache", "RTX_CACHE_DIR, XDG_CACHE_HOME and HOME are unset", "set one of them");
+  options.max_bytes = max_bytes;
+  std::vector<std::string> warnings;
+  options.warn = [&warnings](std::string_view line) { warnings.emplace_back(line); };
+  auto cache = cache::Cache::open(options);
+  if (const std::string why = cache->unusable(); !why.empty())
+    return error_of(command.action == "verify" ? ErrorKind::check_failed : ErrorKind::user, "the kernel cache in " + options.directory + " is not used", why,
+                    "see `ls -ld " + options.directory + "`, or name another place with RTX_CACHE_DIR");
+  for (const auto& line : warnings) console.notice(line);
+  return cache;
+}
+
+}  // namespace
+
 Result<int> cache_command(const CacheCommand& command, const Common& common, Console& console) {
-  auto cache = open_cache(console);
+  RTX_CHECK(check_usage(command));
+  const int64_t max_bytes = command.max_mb ? *command.max_mb << 20 : cache_bound(console);
+  RTX_TRY(const auto cache, cache_to_look_at(command, max_bytes, console));
   const std::string& action = command.action;
-  if ((action == "export" || action == "import") && command.path.empty())
-    return user_error("rtx cache " + action + " needs a file", {}, "rtx cache " + action + " FILE");
   json out = {{"directory", cache->directory()}};
   std::string words;
   int code = 0;
@@ -37,10 +74,10 @@ Result<int> cache_command(const CacheCommand& command, const Common& common, Con
     RTX_TRY(const auto sentences, cache->verify());
     out["damaged"] = sentences;
     for (const auto& sentence : sentences) console.line(sentence);
-    words = sentences.empty() ? "all entries are sound" : std::to_string(sentences.size()) + " damaged entries were set aside; they will be made again when needed";
+    words = sentences.empty() ? "all entries are sound" : std::to_string(sentences.size()) + " entries are not used; they will be made again when needed";
     code = sentences.empty() ? 0 : 1;
   } else if (action == "gc") {
-    const int64_t freed = cache->collect(command.max_mb ? *command.max_mb << 20 : cache::Options{}.max_bytes);
+    const int64_t freed = cache->collect(max_bytes);
     out["freed_bytes"] = freed;
     words = "freed " + human_bytes(freed);
   } else if (action == "export") {
@@ -61,26 +98,20 @@ Result<int> cache_command(const CacheCommand& command, const Common& common, Con
 }
 
 Result<int> key_command(const KeyCommand& command, const Common& common, Console& console) {
+  RTX_CHECK(check_usage(command));
   const std::string directory = key_directory();
   if (directory.empty()) return user_error("there is no place for keys", "XDG_CONFIG_HOME and HOME are unset", "set one of them");
-  const auto need_name = [&]() -> Status {
-    return command.name.empty() ? Status(user_error("rtx key " + command.action + " needs a name", {}, "rtx key " + command.action + " NAME")) : success();
-  };
   json out = json::object();
   std::string words;
   if (command.action == "new") {
-    RTX_CHECK(need_name());
     RTX_TRY(const auto key, bundle::new_key(directory, command.name));
     (void)key;
     words = "made " + directory + "/" + command.name + ".key; bundles it signs are trusted on this machine";
     out["name"] = command.name;
   } else if (command.action == "trust") {
-    RTX_CHECK(need_name());
-    if (command.key.empty()) return user_error("rtx key trust needs a public key", {}, "rtx key trust NAME HEX_OR_FILE");
     RTX_CHECK(bundle::trust(directory, command.key, command.name));
     words = "bundles signed by " + command.name + " are trusted here";
   } else if (command.action == "untrust") {
-    RTX_CHECK(need_name());
     RTX_CHECK(bundle::untrust(directory, command.name));
     words = "bundles signed by " + command.name + " are refused here";
   } else {

@@ -10,6 +10,7 @@
 #include "rtx/pipeline_run.h"
 #include "rtx/sbom.h"
 #include "rtx/summary.h"
+#include "rtx/usage.h"
 
 namespace rtx::tools {
 
@@ -40,18 +41,16 @@ Result<std::optional<bundle::KeyPair>> signing_key(const CompileCommand& command
   return std::optional(*key);
 }
 
-// Before anything is tuned: may the files be written, and is none of them one that is read?
-Status check_outputs(const CompileCommand& command) {
+// Before anything is tuned: may the files be written? That -o and --lock are none that is read was seen from the command line.
+Status check_outputs(const CompileCommand& command, const Common& common) {
+  if (!command.lock.empty() && !file_exists(command.lock)) RTX_CHECK(can_write_file(command.lock));
   if (command.output.empty()) return success();
+  RTX_CHECK(can_write_file(command.output));
+  if (command.constants_file.empty()) return success();
   const size_t slash = command.output.find_last_of('/');
-  std::vector<std::string> written = {command.output};
-  if (!command.constants_file.empty()) written.push_back((slash == std::string::npos ? "" : command.output.substr(0, slash + 1)) + command.constants_file);
-  for (const auto& path : written) {
-    for (const auto& read : {command.model, command.lock, command.sign})
-      if (same_file(path, read)) return user_error("cannot write " + path, "this command reads it as " + read, "choose another name");
-    RTX_CHECK(can_write_file(path));
-  }
-  return success();
+  const std::string side = (slash == std::string::npos ? "" : command.output.substr(0, slash + 1)) + command.constants_file;
+  RTX_CHECK(refuse_to_overwrite(side, {command.output, command.model, command.lock, command.sign, common.console.log_file}));
+  return can_write_file(side);
 }
 
 }  // namespace
@@ -68,9 +67,9 @@ Result<int> compile_command(const CompileCommand& command, const Common& common,
     auto target = require_target(command.target);
     return target.ok() ? success() : Status(std::move(target).error());
   }());
+  RTX_CHECK(check_options(common, command.tune));
   RTX_TRY(const ir::Graph graph, load_model(command.model, command.model_options));
-  RTX_CHECK(check_outputs(command));
-  if (!command.lock.empty() && !file_exists(command.lock)) RTX_CHECK(can_write_file(command.lock));
+  RTX_CHECK(check_outputs(command, common));
   WorkbenchOptions bench_options;
   bench_options.target = command.target;
   bench_options.arch = command.arch;

@@ -10,6 +10,7 @@
 #include "rtx/options.h"
 #include "rtx/pipeline_run.h"
 #include "rtx/rebuild.h"
+#include "rtx/usage.h"
 
 namespace rtx::tools {
 
@@ -39,15 +40,38 @@ std::string describe(const ir::HostTensor& tensor) {
   return out;
 }
 
+// Where each output goes, before anything runs: none may be a file that this command reads, or another output's.
+Result<std::vector<std::string>> output_files(const RunCommand& command, const Common& common, const bundle::Plan& plan) {
+  std::vector<std::string> files;
+  if (command.output_dir.empty()) return files;
+  for (const auto& output : plan.outputs) {
+    std::string path = command.output_dir + "/" + file_name_of(output.name);
+    while (std::find(files.begin(), files.end(), path + ".npy") != files.end()) path += "_";
+    files.push_back(path + ".npy");
+    RTX_CHECK(refuse_to_overwrite(files.back(), {command.file, common.console.log_file}));
+    for (const auto& input : command.inputs) RTX_CHECK(refuse_to_overwrite(files.back(), {input.substr(input.find('=') + 1)}));
+    RTX_CHECK(can_write_file(files.back()));
+  }
+  return files;
+}
+
 }  // namespace
 
 Result<int> run_command(const RunCommand& command, const Common& common, Console& console) {
   if (!file_exists(command.file)) return user_error("cannot read " + command.file, "there is no such file");
+  const bool bundle = is_bundle(command.file);
+  if (bundle) {
+    for (const auto* names : {&model_option_names(), &search_option_names()}) RTX_CHECK(refuse_options(common, *names, "a bundle is compiled already"));
+    RTX_CHECK(refuse_options(common, {"--target"}, "a bundle is compiled already"));
+  } else {
+    RTX_CHECK(refuse_options(common, {"--allow-unsigned"}, "a model carries no signature"));
+  }
   RTX_TRY(const auto named, load_named_tensors(command.inputs));
+  if (!command.output_dir.empty()) RTX_CHECK(make_directories(command.output_dir));
   nlohmann::json out;
   std::shared_ptr<const runtime::Program> program;
   std::unique_ptr<Workbench> bench;
-  if (is_bundle(command.file)) {
+  if (bundle) {
     auto load = load_options(nullptr, common, console, command.allow_unsigned);
     load.rebuild = rebuild_callback(common, console);
     RTX_TRY(program, runtime::Program::load(command.file, load));
@@ -83,11 +107,11 @@ Result<int> run_command(const RunCommand& command, const Common& common, Console
     if (!same)
       return user_error("input '" + value.info.name + "' differs from the value the model was compiled for", "shapes depend on it", "compile again with this value");
   }
+  RTX_TRY(const auto files, output_files(command, common, plan));
   RTX_TRY(auto session, Session::open(program, inputs));
   RTX_CHECK(session->run());
   RTX_TRY(const double seconds, session->time_once());
 
-  if (!command.output_dir.empty()) RTX_CHECK(make_directories(command.output_dir));
   nlohmann::json outputs = nlohmann::json::array();
   std::vector<std::vector<std::string>> rows;
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
@@ -95,7 +119,7 @@ Result<int> run_command(const RunCommand& command, const Common& common, Console
     const std::string digest = blake2b_hex(tensor.bytes(), static_cast<size_t>(tensor.byte_size()), 16);
     outputs.push_back({{"name", plan.outputs[i].name}, {"dtype", ir::name(tensor.dtype())}, {"shape", tensor.extents()}, {"blake2b", digest}});
     rows.push_back({plan.outputs[i].name, describe(tensor), digest});
-    if (!command.output_dir.empty()) RTX_CHECK(import::write_npy(command.output_dir + "/" + file_name_of(plan.outputs[i].name) + ".npy", tensor));
+    if (!files.empty()) RTX_CHECK(import::write_npy(files[i], tensor));
   }
   const auto report = program->report();
   out["outputs"] = outputs;

@@ -35,10 +35,6 @@ std::string number(double value, int digits) {
 Console::Console(ConsoleOptions options) : options_(std::move(options)) {
   terminal_ = isatty(STDERR_FILENO) != 0;
   colour_ = terminal_ && !environment("NO_COLOR");
-  if (!options_.log_file.empty()) {
-    log_ = std::fopen(options_.log_file.c_str(), "a");
-    if (!log_) notice("cannot write the log file " + options_.log_file + ": " + std::strerror(errno));
-  }
 }
 
 Console::~Console() {
@@ -46,6 +42,17 @@ Console::~Console() {
   if (log_) std::fclose(log_);
 }
 
+Status Console::open_log(const std::vector<std::string>& command) {
+  if (options_.log_file.empty()) return success();
+  log_ = std::fopen(options_.log_file.c_str(), "ae");
+  if (!log_) return error_of(ErrorKind::output, "cannot write the log file " + options_.log_file, std::strerror(errno), "choose another place");
+  std::string words;
+  for (const auto& word : command) words += (words.empty() ? "" : " ") + word;
+  log("call", words);
+  return success();
+}
+
+// Every line with its own time and kind, so that a log of several processes can be sorted and searched.
 void Console::log(std::string_view kind, std::string_view text) {
   if (!log_) return;
   char stamp[32];
@@ -53,16 +60,32 @@ void Console::log(std::string_view kind, std::string_view text) {
   std::tm parts{};
   gmtime_r(&seconds, &parts);
   std::strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  std::fprintf(log_, "%s %.*s %.*s\n", stamp, static_cast<int>(kind.size()), kind.data(), static_cast<int>(text.size()), text.data());
-  std::fflush(log_);
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = text.substr(begin, end - begin);
+    std::fprintf(log_, "%s %.*s %.*s\n", stamp, static_cast<int>(kind.size()), kind.data(), static_cast<int>(line.size()), line.data());
+    begin = end + 1;
+  }
+  if (std::fflush(log_) != 0 && log_lost_ == 0) log_lost_ = errno;
+}
+
+void Console::put(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() && lost_ == 0) lost_ = errno;
+}
+
+void Console::text(std::string_view text) {
+  end_progress();
+  log("out", text);
+  put(text);
 }
 
 void Console::line(std::string_view text) {
+  if (options_.json) return;
   log("out", text);
-  if (options_.json || options_.quiet) return;
+  if (options_.quiet) return;
   end_progress();
-  if (!text.empty()) std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fputc('\n', stdout);
+  put(text);
+  put("\n");
 }
 
 void Console::detail(std::string_view text) {
@@ -90,8 +113,9 @@ void Console::error(const Error& error) {
 Status Console::json(const std::string& document) {
   if (!options_.json) return success();
   end_progress();
-  std::fwrite(document.data(), 1, document.size(), stdout);
-  std::fputc('\n', stdout);
+  log("out", document);
+  put(document);
+  put("\n");
   return finish();
 }
 
@@ -144,8 +168,9 @@ void Console::table(const std::vector<std::string>& header, const std::vector<st
 }
 
 Status Console::finish() {
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-    return error_of(ErrorKind::output, "cannot write to standard output", std::strerror(errno));
+  if (std::fflush(stdout) != 0 && lost_ == 0) lost_ = errno;
+  if (lost_ != 0 || std::ferror(stdout) != 0) return error_of(ErrorKind::output, "cannot write to standard output", std::strerror(lost_));
+  if (log_lost_ != 0) return error_of(ErrorKind::output, "cannot write the log file " + options_.log_file, std::strerror(log_lost_));
   return success();
 }
 

@@ -1,5 +1,6 @@
 #include "rtx/environment.h"
 
+#include <charconv>
 #include <cstdlib>
 
 #include "cache/cache.h"
@@ -28,6 +29,16 @@ const std::vector<Variable>& environment_table() {
 std::optional<std::string> environment(const char* name) {
   const char* value = std::getenv(name);
   return value && *value ? std::optional<std::string>(value) : std::nullopt;
+}
+
+std::optional<int64_t> environment_number(const char* name, int64_t low, int64_t high, std::string* trouble) {
+  const auto text = environment(name);
+  if (!text) return std::nullopt;
+  int64_t value = 0;
+  const auto read = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (read.ec == std::errc() && read.ptr == text->data() + text->size() && value >= low && value <= high) return value;
+  *trouble = std::string(name) + " is '" + *text + "', not a whole number from " + std::to_string(low) + " to " + std::to_string(high);
+  return std::nullopt;
 }
 
 std::string key_directory() {

@@ -8,6 +8,7 @@
 #include "import/npy.h"
 #include "import/tensor_proto.h"
 #include "rtx/convert.h"
+#include "rtx/usage.h"
 
 namespace rtx::tools {
 
@@ -44,16 +45,24 @@ Result<std::vector<int64_t>> parse_shape(const std::string& text, const std::str
   }
 }
 
+// Of two values for one name, one would silently be lost.
+Error named_twice(const std::string& option, const std::string& name) {
+  return user_error(option + " names '" + name + "' twice", "only one value can hold", "leave one out");
+}
+
 }  // namespace
 
 Result<ir::Graph> load_model(const std::string& path, const ModelOptions& options, const std::map<std::string, ir::HostTensor>& bound) {
+  RTX_CHECK(check_options(options));
   import::Options import_options;
   for (const auto& argument : options.shapes) {
     RTX_TRY(const auto parts, split_assignment(argument, "NAME=1x128, or NAME= for a scalar"));
+    if (import_options.shapes.count(parts.first) != 0) return named_twice("--shape", parts.first);
     RTX_TRY(import_options.shapes[parts.first], parse_shape(parts.second, argument));
   }
   for (const auto& argument : options.dims) {
     RTX_TRY(const auto parts, split_assignment(argument, "SYMBOL=N"));
+    if (import_options.dims.count(parts.first) != 0) return named_twice("--dim", parts.first);
     RTX_TRY(import_options.dims[parts.first], parse_integer(parts.second, argument));
   }
   import_options.bound_values = bound;
@@ -90,11 +99,14 @@ Result<std::map<std::string, ir::HostTensor>> load_named_tensors(const std::vect
   for (const auto& argument : arguments) {
     if (ends_with(argument, ".npz") && argument.find('=') == std::string::npos) {
       RTX_TRY(auto arrays, import::read_npz(argument));
-      for (auto& array : arrays) out[array.name] = std::move(array.tensor);
+      for (auto& array : arrays)
+        if (!out.emplace(array.name, std::move(array.tensor)).second) return named_twice("an input", array.name);
       continue;
     }
     const auto equal = argument.find('=');
-    if (equal == std::string::npos || equal == 0) return user_error("cannot understand '" + argument + "'", "the form is NAME=FILE, or FILE.npz");
+    if (equal == std::string::npos || equal == 0 || equal + 1 == argument.size())
+      return user_error("cannot understand '" + argument + "'", "the form is NAME=FILE, or FILE.npz");
+    if (out.count(argument.substr(0, equal)) != 0) return named_twice("an input", argument.substr(0, equal));
     RTX_TRY(out[argument.substr(0, equal)], load_tensor(argument.substr(equal + 1)));
   }
   return out;
@@ -141,7 +153,8 @@ void bind_from_data(const import::ModelInfo& info, const std::map<std::string, i
     const bool fixed = input.ranked && std::all_of(input.shape.begin(), input.shape.end(), [](const std::string& d) {
       return !d.empty() && d.find_first_not_of("0123456789") == std::string::npos;
     });
-    if (!fixed) {
+    const bool given = std::any_of(options->shapes.begin(), options->shapes.end(), [&](const std::string& shape) { return shape.compare(0, input.name.size() + 1, input.name + "=") == 0; });
+    if (!fixed && !given) {
       std::string shape = input.name + "=";
       const auto& extents = found->second.extents();
       for (size_t d = 0; d < extents.size(); ++d) shape += (d ? "x" : "") + std::to_string(extents[d]);

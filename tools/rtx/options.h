@@ -1,6 +1,7 @@
 #pragma once
 // What the command line said, one struct a command; cli.cpp fills them, command_*.cpp read them.
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace rtx::tools {
 struct Common {
   ConsoleOptions console;
   int device = 0, threads = 0, jobs = 0;
+  std::set<std::string> given;  // the options that stand on the command line: "--target"
 };
 
 struct TuneOptions {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <random>
+#include <set>
 
 namespace rtx::tools {
 
@@ -215,6 +216,7 @@ Result<ir::Graph> problem_graph(const std::string& family, const std::vector<std
   }
   std::map<std::string, std::string> values;
   for (const auto& setting : settings) values[setting.name] = setting.otherwise;
+  std::set<std::string> seen;
   for (const auto& assignment : assignments) {
     const auto equal = assignment.find('=');
     const std::string name = assignment.substr(0, equal);
@@ -223,6 +225,7 @@ Result<ir::Graph> problem_graph(const std::string& family, const std::vector<std
       for (const auto& setting : settings) all += (all.empty() ? "" : ", ") + setting.name;
       return user_error("cannot understand '" + assignment + "'", "settings of " + family + " are " + all, "see `rtx tune " + family + "`");
     }
+    if (!seen.insert(name).second) return user_error("'" + name + "' is set twice", "only one value can hold", "leave one out");
     values[name] = assignment.substr(equal + 1);
   }
   return Builder(std::move(values)).build(family);

@@ -92,10 +92,18 @@ Result<std::shared_ptr<backend::Device>> make_device(const std::string& target, 
   return side->device(threads, arch);
 }
 
+int64_t cache_bound(Console& console) {
+  std::string trouble;
+  const auto megabytes = environment_number("RTX_CACHE_MAX_MB", 1, 1 << 30, &trouble);
+  const int64_t otherwise = cache::Options{}.max_bytes;
+  if (!trouble.empty()) console.notice(trouble + "; the kernel cache keeps its default of " + std::to_string(otherwise >> 20) + " MiB");
+  return megabytes ? *megabytes << 20 : otherwise;
+}
+
 std::unique_ptr<cache::Cache> open_cache(Console& console) {
   cache::Options options;
   options.directory = cache_directory();
-  if (auto megabytes = environment("RTX_CACHE_MAX_MB")) options.max_bytes = std::max<int64_t>(1, std::atoll(megabytes->c_str())) << 20;
+  options.max_bytes = cache_bound(console);
   options.warn = [&console](std::string_view line) { console.notice(line); };
   return cache::Cache::open(options);
 }

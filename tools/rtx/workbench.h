@@ -65,6 +65,7 @@ class Workbench {
 // The device of a worker process.
 Result<std::shared_ptr<backend::Device>> make_device(const std::string& target, int threads, const std::string& arch);
 std::unique_ptr<cache::Cache> open_cache(Console& console);
+int64_t cache_bound(Console& console);  // bytes: RTX_CACHE_MAX_MB, or the default with a notice when that is no number
 std::string own_program();  // path of the running executable
 
 }  // namespace rtx::tools

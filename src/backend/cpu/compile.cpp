@@ -8,10 +8,13 @@
 #include "base/file_memory.h"
 #include "base/files.h"
 #include "base/process.h"
+#include "base/temp_directory.h"
 
 namespace rtx::backend::cpu {
 
 namespace {
+
+constexpr const char* kTemporaryPrefix = "rtx-compile-";
 
 std::vector<std::string> flags_for(const std::string& arch, bool clang) {
   std::vector<std::string> flags = {"-std=c++20", "-O3", "-march=" + arch, "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv",
@@ -29,7 +32,12 @@ std::string join(const std::vector<std::string>& parts) {
 
 class CpuCompiler final : public Compiler {
  public:
-  explicit CpuCompiler(CompilerOptions options) : options_(std::move(options)), versions_(options_.memory_file) {}
+  explicit CpuCompiler(CompilerOptions options) : options_(std::move(options)), versions_(options_.memory_file) {
+    if (options_.temporary.empty()) options_.temporary = "/tmp";
+    // What killed processes left there; once a process is enough.
+    static std::once_flag swept;
+    std::call_once(swept, [this] { remove_abandoned_directories(options_.temporary, kTemporaryPrefix); });
+  }
 
   std::string target() const override { return "cpu"; }
 
@@ -48,20 +56,17 @@ class CpuCompiler final : public Compiler {
       RTX_TRY(version, version_line());
       program = program_;
     }
-    const std::string root = options_.temporary.empty() ? "/tmp" : options_.temporary;
-    RTX_TRY(const std::string directory, make_temp_directory(root, "rtx-compile-"));
-    struct Cleanup {
-      std::string path;
-      ~Cleanup() { remove_tree(path); }
-    } cleanup{directory};
-
+    RTX_TRY(const TempDirectory temporary, TempDirectory::create(options_.temporary, kTemporaryPrefix));
+    const std::string& directory = temporary.path();
     const std::string source = directory + "/kernel.cpp", object = directory + "/kernel.so";
     RTX_CHECK(write_file_atomic(source, request.text));
     std::vector<std::string> arguments = {program};
     for (auto& flag : flags(request.arch, version)) arguments.push_back(flag);
     arguments.insert(arguments.end(), {"-nostartfiles", "-Wl,-s", source, "-o", object, "-lm"});
     ++started_;
-    RTX_TRY(const ProcessResult result, run_process(arguments, {.timeout_seconds = request.timeout_seconds, .stop = options_.stop}));
+    // The compiler's own intermediate files go there too, so that nothing stays of one that is killed.
+    const ProcessOptions process = {.timeout_seconds = request.timeout_seconds, .stop = options_.stop, .environment = {"TMPDIR=" + directory}};
+    RTX_TRY(const ProcessResult result, run_process(arguments, process));
     if (!request.save_temps.empty()) {
       (void)write_file_atomic(request.save_temps + "/" + request.name + ".cpp", request.text);
       (void)write_file_atomic(request.save_temps + "/" + request.name + ".log", join(arguments) + "\n" + result.output);
@@ -107,7 +112,9 @@ class CpuCompiler final : public Compiler {
   Result<std::string> version_line() {
     const std::string stamp = file_stamp(program_);
     if (std::string known = versions_.find(stamp); !known.empty()) return known;
-    RTX_TRY(const ProcessResult result, run_process({program_, "--version"}, {.timeout_seconds = 20, .stop = options_.stop}));
+    auto asked = run_process({program_, "--version"}, {.timeout_seconds = 20, .stop = options_.stop});
+    if (!asked.ok()) return error_of(ErrorKind::device, "target cpu has no usable C++ compiler", asked.error().what + ": " + asked.error().why, "install one (apt-get install g++) or name it with RTX_CXX");
+    const ProcessResult result = *std::move(asked);
     if (options_.stop && options_.stop->load()) return error_of(ErrorKind::interrupted, "interrupted while asking the compiler for its version");
     if (result.exit_code != 0)
       return error_of(ErrorKind::device, "target cpu has no usable C++ compiler", program_ + (result.timed_out ? " --version does not end; " : " --version failed: ") + result.output.substr(0, 400),
