@@ -1,10 +1,11 @@
 #pragma once
-// Private to reference: walking tensors by strides, and work split over threads.
+// Private to reference: walking tensors by strides.
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <thread>
 #include <vector>
+
+#include "base/parallel.h"
 
 #include "ir/dim.h"
 
@@ -51,18 +52,6 @@ void walk(const Extents& extents, const std::array<Extents, N>& strides, F&& f) 
     }
     if (linear == count) return;
   }
-}
-
-// f(begin, end) on contiguous parts of [0, count), on at most `threads` threads.
-template <class F>
-void in_parallel(int64_t count, int threads, F&& f) {
-  const int64_t parts = std::clamp<int64_t>(threads, 1, std::max<int64_t>(count, 1));
-  std::vector<std::thread> helpers;
-  for (int64_t p = 1; p < parts; ++p) {
-    helpers.emplace_back([&f, p, parts, count] { f(count * p / parts, count * (p + 1) / parts); });
-  }
-  f(int64_t{0}, count / parts);
-  for (auto& helper : helpers) helper.join();
 }
 
 inline int64_t product(const Extents& extents, size_t begin, size_t end) {

@@ -28,7 +28,7 @@ struct Options {
   // false: a region is double throughout, no inner rounding (casts between floating types round nothing either).
   // true: every node's result is rounded to its dtype: the node-by-node reference of the several-regions rule.
   bool round_each_op = false;
-  int threads = 2;
+  int threads = 0;  // 0: as many as may run here
 };
 
 // Outputs of `graph` in order; inputs in the order of graph.inputs (dense row-major whatever the value's layout says).

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <optional>
 
+#include "base/parallel.h"
+
 namespace rtx::validate {
 
 namespace {
@@ -44,7 +46,6 @@ HostTensor serial_matmul(const ir::Graph& graph, const ir::Node& node, const Hos
   // Every element is one running sum over p in order. Strips of B's columns are packed [strip][p][kStrip], so that the sums of a strip
   // stay in registers: the order of additions is the textbook's all the same.
   const int64_t strips = (n + kStrip - 1) / kStrip;
-  std::vector<float> line(static_cast<size_t>(k));
   std::vector<Strip> table(static_cast<size_t>(strips * k));
   int64_t loaded = -1;
   for (int64_t batch = 0; batch < batches; ++batch) {
@@ -52,19 +53,22 @@ HostTensor serial_matmul(const ir::Graph& graph, const ir::Node& node, const Hos
     for (int64_t p = 0; p < k && loaded != b0; ++p)
       for (int64_t j = 0; j < n; ++j) table[static_cast<size_t>(j / kStrip * k + p)].at[j % kStrip] = at(b, b0 + (tb ? j * k + p : p * n + j));
     loaded = b0;
-    for (int64_t i = 0; i < m; ++i) {
-      for (int64_t p = 0; p < k; ++p) line[static_cast<size_t>(p)] = at(a, a0 + (ta ? p * m + i : i * k + p));
-      for (int64_t strip = 0; strip < strips; ++strip) {
-        Strip sums{};
-        const Strip* terms = table.data() + strip * k;
-        for (int64_t p = 0; p < k; ++p) {
-          const float factor = line[static_cast<size_t>(p)];
-          const Quad by{factor, factor, factor, factor};
-          for (int q = 0; q < kStrip / 4; ++q) sums.quads[q] += by * terms[p].quads[q];
+    in_parallel(m, m * n * k > (1 << 20) ? 0 : 1, [&](int64_t first, int64_t last) {
+      std::vector<float> line(static_cast<size_t>(k));
+      for (int64_t i = first; i < last; ++i) {
+        for (int64_t p = 0; p < k; ++p) line[static_cast<size_t>(p)] = at(a, a0 + (ta ? p * m + i : i * k + p));
+        for (int64_t strip = 0; strip < strips; ++strip) {
+          Strip sums{};
+          const Strip* terms = table.data() + strip * k;
+          for (int64_t p = 0; p < k; ++p) {
+            const float factor = line[static_cast<size_t>(p)];
+            const Quad by{factor, factor, factor, factor};
+            for (int q = 0; q < kStrip / 4; ++q) sums.quads[q] += by * terms[p].quads[q];
+          }
+          for (int64_t j = strip * kStrip; j < std::min(n, (strip + 1) * kStrip); ++j) out.set_double((batch * m + i) * n + j, sums.at[j % kStrip]);
         }
-        for (int64_t j = strip * kStrip; j < std::min(n, (strip + 1) * kStrip); ++j) out.set_double((batch * m + i) * n + j, sums.at[j % kStrip]);
       }
-    }
+    });
   }
   return out;
 }
@@ -175,32 +179,43 @@ HostTensor serial_attention(const ir::Graph& graph, const ir::Node& node, const 
     for (size_t d = 0; d < me.size(); ++d) index = index * me[d] + (me[d] == 1 ? 0 : at[4 - me.size() + d]);
     return index;
   };
-  std::vector<float> weights(static_cast<size_t>(keys));
-  for (int64_t b = 0; b < qe[0]; ++b)
-    for (int64_t h = 0; h < heads; ++h)
-      for (int64_t i = 0; i < queries; ++i) {
-        const int64_t q0 = ((b * heads + h) * queries + i) * dim, kv = b * ke[1] + h / group;
-        float largest = -INFINITY, sum = 0;
-        for (int64_t j = 0; j < keys; ++j) {
-          const int64_t center = i + shift;
-          bool keep = !(causal && j > center) && !(left >= 0 && j < center - left) && !(right >= 0 && j > center + right) && !(valid && j >= valid->get_int(b));
-          float score = 0;
-          for (int64_t d = 0; d < dim; ++d) score += at(q, q0 + d) * at(k, (kv * keys + j) * dim + d);
-          score *= scale;
-          if (softcap > 0) score = softcap * std::tanh(score / softcap);
-          if (mask && mask->dtype() == ir::DType::boolean) keep = keep && mask->get_int(mask_index(b, h, i, j)) != 0;
-          else if (mask) score += at(*mask, mask_index(b, h, i, j));
-          weights[static_cast<size_t>(j)] = keep ? score : -INFINITY;
-          largest = std::max(largest, weights[static_cast<size_t>(j)]);
-        }
-        for (auto& weight : weights) sum += weight = largest == -INFINITY ? 0.0f : rounded_to(v.dtype(), std::exp(weight - largest));
-        for (int64_t c = 0; c < columns; ++c) {
-          float value = 0;
-          for (int64_t j = 0; j < keys; ++j)
-            if (weights[static_cast<size_t>(j)] != 0) value += weights[static_cast<size_t>(j)] * at(v, (kv * keys + j) * columns + c);
-          out.set_double(((b * heads + h) * queries + i) * columns + c, sum > 0 ? value / sum : empty_nan ? NAN : 0.0f);
-        }
+  const auto numbers = [](const HostTensor& tensor) {
+    std::vector<float> values(static_cast<size_t>(tensor.count()));
+    for (int64_t i = 0; i < tensor.count(); ++i) values[static_cast<size_t>(i)] = at(tensor, i);
+    return values;
+  };
+  const std::vector<float> qs = numbers(q), ks = numbers(k), vs = numbers(v);
+  in_parallel(qe[0] * heads * queries, 0, [&](int64_t begin, int64_t end) {
+    std::vector<float> weights(static_cast<size_t>(keys)), sums(static_cast<size_t>(columns));
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t b = row / queries / heads, h = row / queries % heads, i = row % queries;
+      const int64_t q0 = ((b * heads + h) * queries + i) * dim, kv = b * ke[1] + h / group;
+      float largest = -INFINITY, sum = 0;
+      for (int64_t j = 0; j < keys; ++j) {
+        const int64_t center = i + shift;
+        bool keep = !(causal && j > center) && !(left >= 0 && j < center - left) && !(right >= 0 && j > center + right) && !(valid && j >= valid->get_int(b));
+        float score = 0;
+        const float *left_row = qs.data() + q0, *right_row = ks.data() + (kv * keys + j) * dim;
+        for (int64_t d = 0; keep && d < dim; ++d) score += left_row[d] * right_row[d];
+        score *= scale;
+        if (softcap > 0) score = softcap * std::tanh(score / softcap);
+        if (mask && mask->dtype() == ir::DType::boolean) keep = keep && mask->get_int(mask_index(b, h, i, j)) != 0;
+        else if (mask) score += at(*mask, mask_index(b, h, i, j));
+        weights[static_cast<size_t>(j)] = keep ? score : -INFINITY;
+        largest = std::max(largest, weights[static_cast<size_t>(j)]);
       }
+      for (auto& weight : weights) sum += weight = largest == -INFINITY ? 0.0f : rounded_to(v.dtype(), std::exp(weight - largest));
+      // Each column is one running sum over the keys in order; the columns go side by side.
+      std::fill(sums.begin(), sums.end(), 0.0f);
+      for (int64_t j = 0; j < keys; ++j) {
+        const float weight = weights[static_cast<size_t>(j)];
+        const float* value_row = vs.data() + (kv * keys + j) * columns;
+        for (int64_t c = 0; weight != 0 && c < columns; ++c) sums[static_cast<size_t>(c)] += weight * value_row[c];
+      }
+      for (int64_t c = 0; c < columns; ++c)
+        out.set_double(row * columns + c, sum > 0 ? sums[static_cast<size_t>(c)] / sum : empty_nan ? NAN : 0.0f);
+    }
+  });
   return out;
 }
 
