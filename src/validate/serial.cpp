@@ -223,10 +223,14 @@ bool is_row_operator(Op op) {
   return op == Op::reduce_sum || op == Op::reduce_mean || op == Op::softmax || op == Op::layer_norm || op == Op::rms_norm;
 }
 
+// How wrong, relative to its values, a row may be that counts as typical. Where weights are rounded to 16 bit and the values they meet
+// cancel, nothing of a row may be left, and that is typical.
+constexpr double kMostOfRow = 1e-2, kMostOfNarrowWeights = 1;
+
 // A row in which the serial loop was lucky is as hard as the others like it: it gets at least their typical error, relative to its
 // values. Like it are all rows, and those that share one of its outer coordinates: a head, where hardness goes by heads.
-void spread(const reference::RefTensor& wanted, int64_t columns, std::vector<double>& rows) {
-  constexpr double kMost = 1e-2;
+void spread(const reference::RefTensor& wanted, int64_t columns, bool narrow_weights, std::vector<double>& rows) {
+  const double most = narrow_weights ? kMostOfNarrowWeights : kMostOfRow;
   std::vector<double> sizes(rows.size());
   for (size_t r = 0; r < rows.size(); ++r) {
     double sum = 0;
@@ -242,7 +246,7 @@ void spread(const reference::RefTensor& wanted, int64_t columns, std::vector<dou
     std::vector<double> squares(extent), counts(extent);
     for (size_t r = 0; r < rows.size(); ++r) {
       if (sizes[r] == 0) continue;
-      const double relative = std::min(rows[r] / sizes[r], kMost);
+      const double relative = std::min(rows[r] / sizes[r], most);
       squares[r / stride % extent] += relative * relative, counts[r / stride % extent] += 1;
     }
     for (size_t r = 0; r < rows.size(); ++r)
@@ -255,7 +259,15 @@ void spread(const reference::RefTensor& wanted, int64_t columns, std::vector<dou
     if (extent > 1 && extent < rows.size()) by(stride, extent);
     stride *= extent;
   }
-  for (size_t r = 0; r < rows.size(); ++r) rows[r] = std::max(rows[r], typical[r] * sizes[r]);
+  for (size_t r = 0; r < rows.size(); ++r) typical[r] *= sizes[r];
+  // Rounded weights leave an error that goes by the values they meet, not by what is left of their sum: typical is that of the head.
+  const size_t run = narrow_weights && wanted.extents.size() > 1 ? static_cast<size_t>(std::max<int64_t>(wanted.extents[wanted.extents.size() - 2], 1)) : 0;
+  for (size_t first = 0; run > 0 && first + run <= rows.size(); first += run) {
+    double squares = 0;
+    for (size_t r = first; r < first + run; ++r) squares += rows[r] * rows[r];
+    for (size_t r = first; r < first + run; ++r) typical[r] = std::max(typical[r], std::sqrt(squares / static_cast<double>(run)));
+  }
+  for (size_t r = 0; r < rows.size(); ++r) rows[r] = std::max(rows[r], typical[r]);
 }
 
 }  // namespace
@@ -265,7 +277,7 @@ SerialError serial_error(const ir::Graph& graph, const std::vector<HostTensor>& 
   for (size_t i = 0; i < graph.inputs.size(); ++i) values[static_cast<size_t>(graph.inputs[i])] = inputs[i];
   for (size_t v = 0; v < graph.values.size(); ++v)
     if (graph.values[v].constant) values[v] = graph.values[v].constant;
-  bool wide = false;
+  bool wide = false, narrow_weights = false;
   for (const auto& node : graph.nodes) {
     std::vector<const HostTensor*> arguments;
     for (const auto input : node.inputs) arguments.push_back(input == ir::kNoValue ? nullptr : &*values[static_cast<size_t>(input)]);
@@ -275,6 +287,7 @@ SerialError serial_error(const ir::Graph& graph, const std::vector<HostTensor>& 
     if (narrow && node.op == Op::matmul) {
       values[static_cast<size_t>(node.outputs[0])] = serial_matmul(graph, node, *arguments[0], *arguments[1]);
     } else if (narrow && node.op == Op::attention) {
+      narrow_weights |= ir::bytes_of(arguments[2]->dtype()) == 2;
       values[static_cast<size_t>(node.outputs[0])] = serial_attention(graph, node, arguments);
     } else if (narrow && is_row_operator(node.op) && node.outputs.size() == 1) {
       values[static_cast<size_t>(node.outputs[0])] = serial_rows(graph, node, arguments);
@@ -302,7 +315,7 @@ SerialError serial_error(const ir::Graph& graph, const std::vector<HostTensor>& 
       row = std::max(row, std::abs(f - w));
     }
     if (norm > 0) out.norm = std::max(out.norm, std::sqrt(error / norm));
-    spread(wanted[i], columns, rows);
+    spread(wanted[i], columns, narrow_weights, rows);
   }
   if (wide) {
     // For f64 the loops above ran in f32 all the same, since the reference has no digits to spare to judge them in f64: what is
