@@ -33,6 +33,8 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual const Caps& caps() const = 0;
+  // Makes what the first use would make (a context): seconds it took; 0 where nothing was left to make.
+  virtual Result<double> make_ready() { return 0.0; }
 
   virtual Result<std::unique_ptr<Module>> load(std::span<const std::byte> binary, const std::string& name) = 0;
   virtual Result<Function> function(Module& module, const std::string& entry) = 0;

@@ -18,8 +18,10 @@ double ms_since(std::chrono::steady_clock::time_point start) {
 Result<std::shared_ptr<LoadedProgram>> LoadedProgram::make(bundle::Plan plan, std::shared_ptr<backend::Device> device, Allocator allocator,
                                                            std::function<Status(int)> verify) {
   std::shared_ptr<LoadedProgram> program(new LoadedProgram(std::move(plan), std::move(device), std::move(allocator), std::move(verify)));
+  RTX_TRY(const double ready, program->device_->make_ready());
   RTX_CHECK(program->load_modules());
   LoadReport& facts = program->facts;
+  facts.context_ms = ready * 1e3;
   facts.arena_bytes = program->plan_.arena_bytes;
   for (const auto& constant : program->plan_.constants) facts.constant_bytes += constant.byte_size;
   for (const int64_t bytes : program->plan_.prepared_bytes) facts.prepared_bytes += bytes;

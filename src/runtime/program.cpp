@@ -68,7 +68,7 @@ Result<std::shared_ptr<const Program>> Program::load(const std::string& path, co
   LoadReport& facts = (*program)->facts;
   facts.verdict = accepted->verdict;
   facts.file_bytes = opened.file_bytes;
-  facts.load_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  facts.load_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count() - facts.context_ms;
   return std::shared_ptr<const Program>(*std::move(program));
 }
 
@@ -81,7 +81,7 @@ Result<std::shared_ptr<const Program>> Program::from_plan(bundle::Plan plan, con
   RTX_TRY(Accepted accepted, accept(opened, device->caps(), options));
   RTX_TRY(auto program, LoadedProgram::make(std::move(accepted.plan), device, options.allocator, nullptr));
   program->facts.verdict = accepted.verdict;
-  program->facts.load_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  program->facts.load_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count() - program->facts.context_ms;
   return std::shared_ptr<const Program>(std::move(program));
 }
 

@@ -230,6 +230,8 @@ Result<int> bench_command(const BenchCommand& given, const Common& common, Conso
     if (words.size() > 2 && command.family.empty()) command.family = words[2];
   }
   if (command.file.empty()) return user_error("rtx bench needs a bundle, a model, or `suite`", {}, "see `rtx bench --help`");
+  if (is_bundle(command.file))
+    if (const std::string target = target_of_bundle(command.file); !target.empty()) command.target = target;
   RTX_CHECK([&]() -> Status {
     auto target = require_target(command.target);
     return target.ok() ? success() : Status(std::move(target).error());

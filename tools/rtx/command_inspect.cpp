@@ -28,7 +28,9 @@ Result<int> check(const bundle::Opened& opened, const Common& common, Console& c
   const auto& sides = backend::all_devices();
   const auto same = [&](const backend::DeviceSide& side) { return side.target == opened.plan.identity.target; };
   const auto side = std::find_if(sides.begin(), sides.end(), same);
-  RTX_TRY(const backend::Caps here, (side == sides.end() ? sides.front() : *side).identify(common.threads));
+  auto identified = (side == sides.end() ? sides.front() : *side).identify(common.threads);
+  if (!identified.ok()) identified = sides.front().identify(common.threads);
+  RTX_TRY(const backend::Caps here, std::move(identified));
   const auto verdict = bundle::judge(opened.plan.identity, here);
   const bool runs = verdict.kind == bundle::VerdictKind::exact || verdict.kind == bundle::VerdictKind::compatible;
   std::vector<std::vector<std::string>> rows;

@@ -73,6 +73,9 @@ Result<int> run_command(const RunCommand& command, const Common& common, Console
   std::unique_ptr<Workbench> bench;
   if (bundle) {
     auto load = load_options(nullptr, common, console, command.allow_unsigned);
+    // Where its target is not here, the loader refuses it with both names.
+    if (const std::string target = target_of_bundle(command.file); !target.empty() && target != "cpu")
+      if (auto device = make_device(target, common.threads, {}); device.ok()) load.device = *device;
     load.rebuild = rebuild_callback(common, console);
     RTX_TRY(program, runtime::Program::load(command.file, load));
     out["cache_hit_pct"] = nullptr;

@@ -10,6 +10,7 @@
 #include "backend/cpu/compile_vendor_gemm.h"
 #include "backend/cpu/identify.h"
 #include "base/files.h"
+#include "bundle/bundle.h"
 #include "rtx/environment.h"
 #include "rtx/interrupt.h"
 
@@ -98,6 +99,13 @@ int64_t cache_bound(Console& console) {
   const int64_t otherwise = cache::Options{}.max_bytes;
   if (!trouble.empty()) console.notice(trouble + "; the kernel cache keeps its default of " + std::to_string(otherwise >> 20) + " MiB");
   return megabytes ? *megabytes << 20 : otherwise;
+}
+
+std::string target_of_bundle(const std::string& path) {
+  bundle::ReadOptions options;
+  options.allow_unsigned = true;  // only the name is taken from it
+  const auto opened = bundle::open_manifest(path, options);
+  return opened.ok() ? opened->plan.identity.target : std::string();
 }
 
 std::unique_ptr<cache::Cache> open_cache(Console& console) {

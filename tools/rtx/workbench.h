@@ -62,7 +62,9 @@ class Workbench {
   std::unique_ptr<tune::Evaluator> evaluator_;
 };
 
-// The device of a worker process.
+// The target a bundle was made for; empty where the file cannot say (whoever loads it then says why).
+std::string target_of_bundle(const std::string& path);
+// The device of a worker process, and of a bundle.
 Result<std::shared_ptr<backend::Device>> make_device(const std::string& target, int threads, const std::string& arch);
 std::unique_ptr<cache::Cache> open_cache(Console& console);
 int64_t cache_bound(Console& console);  // bytes: RTX_CACHE_MAX_MB, or the default with a notice when that is no number

@@ -1,5 +1,6 @@
 #include "backend/cuda/device.h"
 
+#include <chrono>
 #include <cstring>
 #include <list>
 #include <mutex>
@@ -93,6 +94,11 @@ class CudaDevice final : public Device {
     if (flush_) release(flush_);
   }
   const Caps& caps() const override { return caps_; }
+  Result<double> make_ready() override {
+    const auto start = std::chrono::steady_clock::now();
+    RTX_CHECK(enter());
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
 
   Result<std::unique_ptr<Module>> load(std::span<const std::byte> binary, const std::string& name) override {
     if (!looks_like_cubin(binary)) return error_of(ErrorKind::device, "cannot load kernel " + name, "the binary is not a cubin");
