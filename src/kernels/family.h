@@ -50,6 +50,14 @@ concept KernelFamily = requires(const ir::Graph& body, const typename F::Problem
   { F::tolerance(problem) } -> std::same_as<Tolerance>;
 };
 
+// What a family's pattern accepts where it asks for nothing more: a body that is one of its problems; else the reason.
+template <class F>
+Status accepts(const ir::Graph& body) {
+  auto problem = F::problem(body);
+  if (!problem.ok()) return std::move(problem).error();
+  return success();
+}
+
 struct Candidate {
   std::string parameters;  // text form of the point
   double estimate_ms = 0;

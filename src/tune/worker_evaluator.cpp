@@ -10,10 +10,9 @@
 #include <utility>
 
 #include "ir/text.h"
-#include "tune/companion.h"
 #include "tune/frames.h"
+#include "tune/staged_evaluator.h"
 #include "tune/trial.h"
-#include "tune/tune.h"
 
 extern char** environ;
 
@@ -89,57 +88,20 @@ class WorkerProcess {
   int input_ = -1, output_ = -1;
 };
 
-class WorkerEvaluator final : public Evaluator {
+class WorkerEvaluator final : public StagedEvaluator {
  public:
   WorkerEvaluator(backend::Compiler& compiler, const backend::Caps& caps, const codegen::Dialect& dialect, std::vector<std::string> command,
                   uint64_t seed, int jobs, double full_flops)
-      : command_(std::move(command)), seed_(seed), ahead_(compiler, caps, dialect, jobs), checks_(compiler, caps, dialect, jobs, full_flops) {
+      : StagedEvaluator(compiler, caps, dialect, jobs, full_flops), command_(std::move(command)), seed_(seed) {
     signal(SIGPIPE, SIG_IGN);  // a worker that died is an outcome, not a signal
   }
 
-  Outcome evaluate(const kernels::BoundProblem& problem, const ir::Graph& body, const kernels::Candidate& candidate, bool time_it,
-                   double timeout_seconds) override {
-    if (&problem != problem_) begin(problem);
-    checks_.prepare(problem, body);
-    auto artefact = ahead_.get(problem, candidate.parameters);
-    if (!artefact.ok()) return not_compiled(artefact.error());
-    const auto try_on = [&](Check check, const kernels::BoundProblem& of, const ir::Graph& graph, const Artefact& tried, bool time) {
-      return ask(check, of, graph, tried, time, timeout_seconds);
-    };
-    auto outcome = checks_.run(problem, body, **artefact, candidate.parameters, time_it, try_on);
-    if (std::holds_alternative<Measured>(outcome)) accepted_[candidate.parameters] = *artefact;
-    return outcome;
-  }
-
-  Result<std::pair<backend::KernelPlan, backend::Binary>> artefact(const std::string& parameters) override {
-    const auto found = accepted_.find(parameters);
-    if (found == accepted_.end()) return error_of(ErrorKind::internal, "no accepted candidate " + parameters);
-    return std::pair(found->second->plan, found->second->binary);
-  }
-
-  void prefetch(const kernels::BoundProblem& problem, const std::vector<kernels::Candidate>& next) override {
-    if (&problem != problem_) begin(problem);
-    ahead_.start(problem, next);
-    checks_.prefetch(next);
-  }
-
-  void finish() override {
-    ahead_.clear();
-    checks_.begin();
-    problem_ = nullptr;
-  }
-
  private:
-  void begin(const kernels::BoundProblem& problem) {
-    ahead_.clear();
-    checks_.begin();
-    accepted_.clear();
-    problem_ = &problem;
-    worker_knows_.fill(false);
-  }
+  void forget_problem() override { worker_knows_.fill(false); }
 
   // Tries an artefact in the worker, which is told of a check's problem first.
-  Outcome ask(Check check, const kernels::BoundProblem& problem, const ir::Graph& body, const Artefact& artefact, bool time_it, double timeout_seconds) {
+  Outcome try_on(Check check, const kernels::BoundProblem& problem, const ir::Graph& body, const Artefact& artefact, bool time_it,
+                 double timeout_seconds) override {
     if (auto ready = be_ready(check, problem, body); !ready.ok()) return Crashed{ready.error().what + ": " + ready.error().why};
     json request = {{"type", "candidate"}, {"check", static_cast<int>(check)}, {"plan", to_json(artefact.plan)}, {"time", time_it}, {"timeout", timeout_seconds}};
     std::vector<uint8_t> binary(artefact.binary.bytes.size());
@@ -185,12 +147,8 @@ class WorkerEvaluator final : public Evaluator {
 
   std::vector<std::string> command_;
   uint64_t seed_;
-  const kernels::BoundProblem* problem_ = nullptr;
   std::array<bool, kChecks> worker_knows_{};
   std::unique_ptr<WorkerProcess> worker_;
-  std::map<std::string, std::shared_ptr<const Artefact>> accepted_;
-  CompileAhead ahead_;
-  Checks checks_;
 };
 
 }  // namespace

@@ -10,11 +10,7 @@ fuse::Pattern Family::pattern() {
   pattern.anchor = [](const ir::Graph& graph, ir::NodeId id) { return graph.node(id).op == ir::Op::matmul; };
   pattern.grows_down = true;
   pattern.grows_up = true;  // views only: problem() refuses an operand that has to be computed
-  pattern.accepts = [](const ir::Graph& body) -> Status {
-    auto problem = Family::problem(body);
-    if (!problem.ok()) return std::move(problem).error();
-    return success();
-  };
+  pattern.accepts = accepts<Family>;
   return pattern;
 }
 

@@ -31,11 +31,7 @@ fuse::Pattern Family::pattern() {
   out.grows_down = false;
   out.grows_up = false;
   out.max_outputs = 3;
-  out.accepts = [](const ir::Graph& body) -> Status {
-    RTX_TRY(const auto problem, Family::problem(body));
-    (void)problem;
-    return success();
-  };
+  out.accepts = accepts<Family>;
   return out;
 }
 

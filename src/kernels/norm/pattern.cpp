@@ -78,10 +78,7 @@ fuse::Pattern Norm::pattern() {
   pattern.anchor = [](const ir::Graph& graph, ir::NodeId node) { return is_anchor(graph.node(node).op); };
   pattern.grows_up = true;
   pattern.max_outputs = 4;  // y, mean, 1 / deviation, the residual sum
-  pattern.accepts = [](const ir::Graph& body) -> Status {
-    RTX_TRY([[maybe_unused]] const auto problem, Norm::problem(body));
-    return success();
-  };
+  pattern.accepts = accepts<Norm>;
   return pattern;
 }
 

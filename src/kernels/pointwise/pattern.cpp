@@ -10,11 +10,7 @@ fuse::Pattern Family::pattern() {
   out.grows_down = true;
   out.grows_up = true;
   out.max_outputs = 4;
-  out.accepts = [](const ir::Graph& body) -> Status {
-    RTX_TRY(const auto problem, Family::problem(body));
-    (void)problem;
-    return success();
-  };
+  out.accepts = accepts<Family>;
   return out;
 }
 

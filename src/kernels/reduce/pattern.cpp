@@ -113,10 +113,7 @@ fuse::Pattern Family::pattern() {
   out.grows_down = true;
   out.grows_up = true;
   out.max_outputs = 2;
-  out.accepts = [](const ir::Graph& body) -> Status {
-    RTX_TRY([[maybe_unused]] const auto problem, Family::problem(body));
-    return success();
-  };
+  out.accepts = accepts<Family>;
   return out;
 }
 

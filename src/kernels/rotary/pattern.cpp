@@ -50,10 +50,7 @@ fuse::Pattern Rotary::pattern() {
   pattern.name = name();
   pattern.anchor = [](const ir::Graph& graph, ir::NodeId node) { return graph.node(node).op == Op::rotary; };
   pattern.grows_up = true;
-  pattern.accepts = [](const ir::Graph& body) -> Status {
-    RTX_TRY([[maybe_unused]] const auto problem, Rotary::problem(body));
-    return success();
-  };
+  pattern.accepts = accepts<Rotary>;
   return pattern;
 }
 

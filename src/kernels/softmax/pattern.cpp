@@ -52,10 +52,7 @@ fuse::Pattern Softmax::pattern() {
   pattern.anchor = [](const ir::Graph& graph, ir::NodeId node) { return is_anchor(graph.node(node).op); };
   pattern.grows_up = true;
   pattern.max_outputs = 2;
-  pattern.accepts = [](const ir::Graph& body) -> Status {
-    RTX_TRY([[maybe_unused]] const auto problem, Softmax::problem(body));
-    return success();
-  };
+  pattern.accepts = accepts<Softmax>;
   return pattern;
 }
 
