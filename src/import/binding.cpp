@@ -1,6 +1,7 @@
 // Graph inputs: their types, shapes and symbols; inputs bound by value.
 #include <algorithm>
 
+#include "base/text.h"
 #include "import/element_type.h"
 #include "import/failure.h"
 #include "import/importer.h"
@@ -112,6 +113,28 @@ void Importer::bind_inputs(Scope& scope) {
   }
 }
 
+// All of them at once, each symbol where it first stands; the fix is the options that bind them all.
+void Importer::report_unbound() const {
+  Error error = user_error("cannot import " + file_.path);
+  std::vector<std::string> options;
+  std::set<std::string> symbols;
+  for (const Unbound& found : unbound_) {
+    if (!found.symbol.empty() && !symbols.insert(found.symbol).second) continue;
+    std::string option = found.symbol.empty() ? found.shape_option : "--dim " + found.symbol + "=N";
+    if (std::find(options.begin(), options.end(), option) == options.end()) options.push_back(std::move(option));
+    error.where.push_back(found.why);
+  }
+  error.fix = "pass " + join(options, " ");
+  if (error.where.size() == 1) {
+    error.why = std::move(error.where[0]);
+    error.where.clear();
+    if (!unbound_[0].symbol.empty()) error.fix += " or " + unbound_[0].shape_option;
+  } else {
+    error.why = std::to_string(error.where.size()) + " dimensions have no value";
+  }
+  throw Failure{std::move(error)};
+}
+
 ir::ValueId Importer::bind_input(const onnx::ValueInfoProto& input) {
   if (!input.type().has_tensor_type())
     unsupported(input.has_type() ? "it is not a tensor" : "it states no type");
@@ -121,39 +144,31 @@ ir::ValueId Importer::bind_input(const onnx::ValueInfoProto& input) {
     if (type.elem_type() == 0) fail("input '" + input.name() + "' states no element type");
     unsupported("its element type is " + onnx_dtype_name(type.elem_type()));
   }
-  const std::string where = "input " + input.name();
   std::vector<int64_t> extents;
   if (const auto* given = given_shape(options_, input.name())) {
     extents = *given;
   } else if (!type.has_shape()) {
-    Error error =
-        user_error("cannot import " + file_.path, "the model gives no shape for input '" + input.name() + "'",
-                   "pass --shape " + input.name() + "=1x128, with its dimensions");
-    unbound_.push_back(std::move(error).in(where));
+    unbound_.push_back({"the model gives no shape for input '" + input.name() + "'", {}, "--shape " + input.name() + "=1x128, with its dimensions"});
     return kPoison;
   } else {
+    const size_t known = unbound_.size();
     for (const auto& dim : type.shape().dim()) {
+      const std::string& symbol = dim.dim_param();
+      const std::string place = "dimension " + std::to_string(extents.size()) + " of input '" + input.name() + "'";
       if (is_fixed(dim)) {
         extents.push_back(dim.dim_value());
-      } else if (auto found = symbols_.find(dim.dim_param());
-                 !dim.dim_param().empty() && found != symbols_.end()) {
-        extents.push_back(found->second.value);
-      } else {
-        const bool named = !dim.dim_param().empty();
-        std::string why =
-            named ? "dimension '" + dim.dim_param() + "' of input '" + input.name() + "' has no value"
-                  : "dimension " + std::to_string(extents.size()) + " of input '" + input.name() +
-                        "' is dynamic and has no name";
-        if (dim.has_dim_value())
-          why = "dimension " + std::to_string(extents.size()) + " of input '" + input.name() +
-                "' is negative, " + std::to_string(dim.dim_value());
-        const std::string fix = named ? "pass --dim " + dim.dim_param() + "=N or " + example_shape(input)
-                                      : "pass " + example_shape(input);
-        Error error = user_error("cannot import " + file_.path, std::move(why), fix);
-        unbound_.push_back(std::move(error).in(where));
-        return kPoison;
+        continue;
       }
+      if (auto found = symbols_.find(symbol); !symbol.empty() && found != symbols_.end()) {
+        extents.push_back(found->second.value);
+        continue;
+      }
+      if (dim.has_dim_value()) unbound_.push_back({place + " is negative, " + std::to_string(dim.dim_value()), {}, example_shape(input)});
+      else if (symbol.empty()) unbound_.push_back({place + " is dynamic and has no name", {}, example_shape(input)});
+      else unbound_.push_back({"dimension '" + symbol + "' of input '" + input.name() + "' has no value", symbol, example_shape(input)});
+      extents.push_back(1);
     }
+    if (unbound_.size() != known) return kPoison;
   }
   int64_t bytes = ir::bytes_of(*dtype);
   for (int64_t extent : extents)

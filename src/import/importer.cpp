@@ -332,7 +332,7 @@ void Importer::finish(Scope& scope) {
     graph.output_names.push_back(output.name());
   }
   if (!unsupported_.empty()) report_unsupported();
-  if (!unbound_.empty()) throw Failure{unbound_.front()};
+  if (!unbound_.empty()) report_unbound();
   for (ir::ValueId id : graph.outputs)
     if (id < 0) fail("an output is an absent optional value");
   graph = ir::without_dead_code(graph);

@@ -67,6 +67,7 @@ class Importer {
   std::string unique_name(const std::string& base);
   void rename(ir::ValueId id, const std::string& name);
   [[noreturn]] void report_unsupported() const;
+  [[noreturn]] void report_unbound() const;
   void finish(Scope& scope);
 
   struct UnsupportedNode {
@@ -75,6 +76,12 @@ class Importer {
   struct Binding {
     int64_t value;
     std::string source;  // "--dim batch=2"
+  };
+  // A dimension of an input that nothing gives a value.
+  struct Unbound {
+    std::string why;
+    std::string symbol;        // its name; empty: only a shape can bind it
+    std::string shape_option;  // "--shape x=1x128"
   };
 
   ModelFile file_;
@@ -85,7 +92,7 @@ class Importer {
   std::set<ir::ValueId> named_;
   std::map<std::string, Binding> symbols_;
   std::vector<UnsupportedNode> unsupported_;
-  std::vector<Error> unbound_;
+  std::vector<Unbound> unbound_;
   std::set<ir::ValueId> without_value_;  // graph inputs not bound by value
   int64_t walked_nodes_ = 0;
 };

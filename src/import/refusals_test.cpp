@@ -25,6 +25,19 @@ TEST(Refuse, an_unbound_symbol_by_its_name_with_the_options_that_bind_it) {
   EXPECT_SAYS(text, "--dim seq=N or --shape ids=1x128");
 }
 
+TEST(Refuse, all_unbound_dimensions_at_once_with_the_options_that_bind_them) {
+  TestModel model;
+  model.input("ids", {"batch", "seq"}).input("mask", {"batch", "keys"}).input("x", {"?", "4"}).output("y");
+  model.node("Relu", {"ids"}, {"y"});
+  const std::string text = model.text();
+  EXPECT_SAYS(text, "dimension 'batch' of input 'ids' has no value");
+  EXPECT_SAYS(text, "dimension 'seq' of input 'ids' has no value");
+  EXPECT_SAYS(text, "dimension 'keys' of input 'mask' has no value");
+  EXPECT_SAYS(text, "dimension 0 of input 'x' is dynamic and has no name");
+  EXPECT_SAYS(text, "4 dimensions have no value");
+  EXPECT_SAYS(text, "pass --dim batch=N --dim seq=N --dim keys=N --shape x=1x4");
+}
+
 TEST(Refuse, an_unnamed_dynamic_dimension_and_asks_for_the_shape) {
   TestModel model;
   model.input("x", {"?", "4"}).output("y");
