@@ -38,9 +38,10 @@ class Device {
 
   virtual Result<std::unique_ptr<Module>> load(std::span<const std::byte> binary, const std::string& name) = 0;
   virtual Result<Function> function(Module& module, const std::string& entry) = 0;
-  // `arguments` are device pointers, one per Launch argument. Asynchronous on the stream where the device has streams.
+  // `arguments` are device pointers, one per Launch argument; `views` are the Launch's, which only a device with tensor maps takes.
+  // Asynchronous on the stream where the device has streams.
   virtual Status launch(Function function, Dim3 grid, Dim3 group, int64_t scratch_bytes, void* const* arguments, int argument_count,
-                        Stream stream) = 0;
+                        Stream stream, std::span<const TensorView> views = {}) = 0;
   virtual Status synchronize(Stream stream) = 0;
 
   // 64-byte aligned (CPU) or the driver's alignment. Kind device when memory is exhausted, naming the size.

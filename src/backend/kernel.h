@@ -26,12 +26,27 @@ struct Dim3 {
   bool operator==(const Dim3&) const = default;
 };
 
+// How a GPU's copy unit sees the memory of one argument: a tensor of `rank` dimensions, innermost first, of which boxes move to and
+// from a group's scratch. What lies outside reads as zero and is not written. tensor_view.h says what a device takes.
+enum class ViewElement : uint8_t { u8, u16, u32, f16, bf16, f32, tf32 };  // tf32: f32 in memory, rounded as it is loaded
+struct TensorView {
+  int argument = 0;                    // of the launch
+  ViewElement element = ViewElement::f32;
+  std::vector<int64_t> extents;        // elements, innermost first
+  std::vector<int64_t> strides_bytes;  // of dimensions 1 and up; the innermost is dense
+  std::vector<int64_t> box;            // elements that one load or store moves
+  int swizzle = 0;                     // bytes of the pattern that a box has in scratch: 0, 32, 64, 128
+  int64_t byte_offset = 0;             // of the tensor, behind the argument's pointer
+  bool operator==(const TensorView&) const = default;
+};
+
 struct Launch {
   std::string entry;          // function of the plan's text
   Dim3 grid;                  // groups; a launch with no groups is never issued
   Dim3 group;                 // threads of a group; {1,1,1} on a CPU
   int64_t scratch_bytes = 0;  // CPU: scratch per thread (64-byte aligned); GPU: dynamic shared memory
   std::vector<BufferRef> arguments;
+  std::vector<TensorView> views{};  // VIEW(i) of the text; in the order of its numbers
 };
 
 // Everything needed to compute one region with one choice of parameters.

@@ -56,16 +56,19 @@ void Source::close(std::string_view suffix) {
   line("}" + std::string(suffix));
 }
 
-void Source::open_kernel(std::string_view name, int threads, int groups_per_core) {
+void Source::open_kernel(std::string_view name, int threads, int groups_per_core, int views, int cluster) {
   RTX_ASSERT(arguments_at_ == 0, "a kernel is closed before the next one opens");
   if (explicit_vectors_) {
+    RTX_ASSERT(views == 0 && cluster == 1, "views and clusters are a GPU's");
     arguments_at_ = text_.size();
     open("KERNEL(" + std::string(name) + ")");
     return;
   }
-  const std::string before = "KERNEL(" + std::string(name) + ", ";
+  const char* const macro = cluster > 1 ? "KERNEL_VIEWS_CLUSTER(" : views > 0 ? "KERNEL_VIEWS(" : "KERNEL(";
+  const std::string before = macro + std::string(name) + ", ";
   arguments_at_ = text_.size() + static_cast<size_t>(depth_) * 2 + before.size();
-  open(before + ", " + std::to_string(threads) + ", " + std::to_string(groups_per_core) + ")");
+  open(before + (views > 0 || cluster > 1 ? ", " + std::to_string(views) : "") + ", " + std::to_string(threads) + ", " + std::to_string(groups_per_core) +
+       (cluster > 1 ? ", " + std::to_string(cluster) : "") + ")");
 }
 
 void Source::close_kernel(int64_t arguments) {

@@ -20,8 +20,9 @@ class Source {
   void open(std::string_view text);           // "text {" and indent
   void close(std::string_view suffix = {});   // "}" + suffix
   // An entry with `threads` threads a group, at least `groups_per_core` of them at once on a core (both mean nothing where a group is
-  // one thread). The number of arguments is known when it closes.
-  void open_kernel(std::string_view name, int threads = 1, int groups_per_core = 1);
+  // one thread). The number of arguments is known when it closes. `views`: of its launch; `cluster`: groups that see each other's
+  // scratch, of which a launch has a multiple (both for GPUs with the Hopper set, docs/adr/0011).
+  void open_kernel(std::string_view name, int threads = 1, int groups_per_core = 1, int views = 0, int cluster = 1);
   void close_kernel(int64_t arguments);
   bool explicit_vectors() const { return explicit_vectors_; }
   std::string fresh(std::string_view base);   // base, base_1, ...: a name not used before

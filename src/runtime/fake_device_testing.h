@@ -48,7 +48,7 @@ class FakeDevice final : public backend::Device {
     if (found == kernels().end()) return error_of(ErrorKind::device, "no entry " + entry, "");
     return backend::Function{&found->second};
   }
-  Status launch(backend::Function function, backend::Dim3 grid, backend::Dim3, int64_t, void* const* arguments, int, backend::Stream) override {
+  Status launch(backend::Function function, backend::Dim3 grid, backend::Dim3, int64_t, void* const* arguments, int, backend::Stream, std::span<const backend::TensorView>) override {
     const int number = ++launches;
     if (fail_launch_from > 0 && number >= fail_launch_from) return error_of(ErrorKind::device, "cannot launch a kernel", "the device is gone");
     (*static_cast<const Kernel*>(function.handle))(arguments, grid.count());

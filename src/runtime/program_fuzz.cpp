@@ -20,7 +20,7 @@ class IdleDevice final : public backend::Device {
     return std::unique_ptr<backend::Module>(std::make_unique<backend::Module>());
   }
   Result<backend::Function> function(backend::Module&, const std::string&) override { return backend::Function{}; }
-  Status launch(backend::Function, backend::Dim3, backend::Dim3, int64_t, void* const*, int, backend::Stream) override { return success(); }
+  Status launch(backend::Function, backend::Dim3, backend::Dim3, int64_t, void* const*, int, backend::Stream, std::span<const backend::TensorView>) override { return success(); }
   Status synchronize(backend::Stream) override { return success(); }
   Result<void*> allocate(int64_t bytes) override {
     if (bytes > 1 << 20) return error_of(ErrorKind::device, "memory is exhausted", "");

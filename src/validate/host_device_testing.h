@@ -15,7 +15,7 @@ class HostDevice final : public backend::Device {
   const backend::Caps& caps() const override { return caps_; }
   Result<std::unique_ptr<backend::Module>> load(std::span<const std::byte>, const std::string&) override { return std::unique_ptr<backend::Module>(std::make_unique<HostModule>()); }
   Result<backend::Function> function(backend::Module&, const std::string&) override { return backend::Function{reinterpret_cast<void*>(kernel_)}; }
-  Status launch(backend::Function function, backend::Dim3, backend::Dim3, int64_t, void* const* arguments, int, backend::Stream) override {
+  Status launch(backend::Function function, backend::Dim3, backend::Dim3, int64_t, void* const* arguments, int, backend::Stream, std::span<const backend::TensorView>) override {
     reinterpret_cast<Kernel>(function.handle)(arguments);
     return success();
   }

@@ -55,7 +55,7 @@ class CpuDevice final : public Device {
     return Function{symbol};
   }
 
-  Status launch(Function function, Dim3 grid, Dim3, int64_t scratch_bytes, void* const* arguments, int, Stream) override {
+  Status launch(Function function, Dim3 grid, Dim3, int64_t scratch_bytes, void* const* arguments, int, Stream, std::span<const TensorView>) override {
     if (!pool_.run(reinterpret_cast<Kernel>(function.handle), arguments, grid.count(), scratch_bytes))
       return error_of(ErrorKind::device, "cannot launch a kernel", "no memory for " + std::to_string(scratch_bytes) + " bytes of scratch");
     return success();

@@ -112,7 +112,7 @@ class CudaDevice final : public Device {
     return static_cast<CudaModule&>(module).entry(entry);
   }
 
-  Status launch(Function function, Dim3 grid, Dim3 group, int64_t scratch_bytes, void* const* arguments, int, Stream stream) override {
+  Status launch(Function function, Dim3 grid, Dim3 group, int64_t scratch_bytes, void* const* arguments, int, Stream stream, std::span<const TensorView>) override {
     auto& entry = *static_cast<Entry*>(function.handle);
     if (grid.count() == 0) return success();
     if (grid.y != 1 || grid.z != 1 || grid.x > kMostGroups)

@@ -75,7 +75,7 @@ class EmulatedDevice final : public Device {
     return Function{object.kernel(entry, static_cast<const rtx_emulation::Entry*>(symbol))};
   }
 
-  Status launch(Function function, Dim3 grid, Dim3 group, int64_t scratch_bytes, void* const* arguments, int count, Stream) override {
+  Status launch(Function function, Dim3 grid, Dim3 group, int64_t scratch_bytes, void* const* arguments, int count, Stream, std::span<const TensorView>) override {
     const auto& kernel = *static_cast<const Kernel*>(function.handle);
     if (grid.count() <= 0) return success();
     RTX_CHECK(judge(kernel, group, scratch_bytes, arguments, count));

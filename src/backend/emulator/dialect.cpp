@@ -8,11 +8,10 @@ codegen::Dialect make_dialect(const Caps& caps) {
   codegen::Dialect dialect = cuda::make_dialect(caps);
   dialect.target = caps.target;
   dialect.comment = "emulated " + caps.arch;
-  for (auto& prelude : dialect.preludes) {
-    if (prelude != "backend/cuda/prelude.h") continue;
-    prelude = "backend/emulator/prelude.h";
-    dialect.preludes.insert(dialect.preludes.begin(), "backend/emulator/prelude_abi.h");
-    break;
+  dialect.preludes = {"backend/emulator/prelude_abi.h"};
+  for (const auto& prelude : cuda::make_dialect(caps).preludes) {
+    if (prelude == "backend/cuda/prelude.h") dialect.preludes.emplace_back("backend/emulator/prelude.h");
+    else if (prelude != "backend/cuda/prelude_hopper.h") dialect.preludes.push_back(prelude);
   }
   return dialect;
 }

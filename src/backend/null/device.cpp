@@ -61,7 +61,7 @@ class NullDevice final : public Device {
 
   // A launch that cannot be made is an error, never silence: somebody would take what was in the output for a
   // result.
-  Status launch(Function function, Dim3, Dim3, int64_t, void* const*, int, Stream) override {
+  Status launch(Function function, Dim3, Dim3, int64_t, void* const*, int, Stream, std::span<const TensorView>) override {
     return error_of(ErrorKind::device, "cannot launch " + *static_cast<const std::string*>(function.handle),
                     "the null device computes nothing", "use another target; `rtx targets` lists them");
   }
