@@ -15,8 +15,10 @@
 namespace rtx::bundle {
 
 constexpr int kFormatMajor = 1;
-constexpr int kFormatMinor = 0;
+constexpr int kFormatMinor = 1;  // 1: views of a step's arguments
 constexpr int kRuntimeAbi = 1;
+constexpr int kRuntimeAbiOfViews = 2;  // a plan whose steps have views, which a runtime of ABI 1 would leave out
+int runtime_abi_of(const Plan& plan);
 
 struct KeyPair {
   std::array<unsigned char, 32> public_key{};

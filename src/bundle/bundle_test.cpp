@@ -31,6 +31,7 @@ void expect_same_step(const Step& a, const Step& b) {
   EXPECT_EQ(a.scratch_bytes, b.scratch_bytes);
   EXPECT_EQ(a.arguments, b.arguments);
   EXPECT_EQ(a.region, b.region);
+  EXPECT_EQ(a.views, b.views);
 }
 
 void expect_same_plan(const Plan& a, const Plan& b) {
@@ -113,6 +114,19 @@ TEST(Bundle, a_plan_comes_back_as_it_was_written) {
   EXPECT_EQ(opened->signature, SignatureState::trusted);
   EXPECT_EQ(opened->signer, layout::hex(sample::key(1).public_key));
   EXPECT_EQ(opened->sections.size(), 5u);
+}
+
+TEST(Bundle, views_of_a_steps_arguments_come_back_and_ask_for_a_runtime_that_knows_them) {
+  Directory directory;
+  Plan plan = sample::plan();
+  EXPECT_EQ(runtime_abi_of(plan), kRuntimeAbi);
+  plan.steps[0].views = {sample::view(1), sample::view(0)};
+  plan.identity.runtime_abi = runtime_abi_of(plan);
+  EXPECT_EQ(plan.identity.runtime_abi, 2);
+  const auto opened = round_trip(plan, directory / "a.rtxgc");
+  ASSERT_TRUE(opened.ok()) << text_of(opened.error());
+  expect_same_plan(plan, opened->plan);
+  EXPECT_EQ(opened->format_minor, 1);
 }
 
 TEST(Bundle, a_plan_with_nothing_in_it_comes_back) {

@@ -219,7 +219,7 @@ TEST(Versions, an_unknown_required_section_is_refused_by_name) {
 TEST(Versions, a_newer_major_version_is_refused_with_both_versions) {
   Forge forge;
   forge.frame.major = 2;
-  expect_refused(forge.open(), "newer", "its format is 2.0, the newest known here is 1.0");
+  expect_refused(forge.open(), "newer", "its format is 2.1, the newest known here is 1.1");
 }
 
 TEST(Versions, header_and_manifest_must_agree) {
@@ -227,7 +227,7 @@ TEST(Versions, header_and_manifest_must_agree) {
   const auto manifest = encode_manifest(forge.plan, forge.frame);
   forge.frame.minor = 3;
   expect_refused(open_copy(forge.sealed(manifest), sample::trusting(forge.key)), "minor", "different format versions");
-  forge.frame.minor = 0;
+  forge.frame.minor = kFormatMinor;
   forge.frame.sections.back().entry.bytes -= 1;
   expect_refused(open_copy(forge.sealed(manifest), sample::trusting(forge.key)), "table", "list different sections");
 }
@@ -287,6 +287,12 @@ const Hostile kHostile[] = {
     {"a grid that overflows", [](Plan& p) { p.steps[0].grid = {int64_t{1} << 40, int64_t{1} << 40, 1}; }, "too many elements"},
     {"a negative grid", [](Plan& p) { p.steps[0].grid.x = -1; }, "negative"},
     {"scratch beyond all memory", [](Plan& p) { p.steps[0].scratch_bytes = int64_t{1} << 40; }, "out of range"},
+    {"a view of an argument that is not there", [](Plan& p) { p.steps[0].views = {sample::view(3)}; }, "of an argument that is not there"},
+    {"a view of an argument before the first", [](Plan& p) { p.steps[0].views = {sample::view(0)}, p.steps[0].views[0].argument = -1; }, "of an argument that is not there"},
+    {"a view larger than its argument", [](Plan& p) { p.steps[0].views = {sample::view(0)}, p.steps[0].views[0].extents[1] = 5; }, "reaches outside"},
+    {"a view behind its argument", [](Plan& p) { p.steps[0].views = {sample::view(0)}, p.steps[0].views[0].byte_offset = 16; }, "reaches outside"},
+    {"a view that no device takes", [](Plan& p) { p.steps[0].views = {sample::view(0)}, p.steps[0].views[0].strides_bytes = {40}; }, "no multiple of 16"},
+    {"a view without extents", [](Plan& p) { p.steps[0].views = {sample::view(0)}, p.steps[0].views[0].extents.clear(); }, "0 dimensions"},
     {"a copy out of its buffer", [](Plan& p) { p.copies[0].bytes = 129; }, "reaches outside"},
     {"a copy into a constant", [](Plan& p) { p.copies[0].to = {SlotKind::constant, 0, 0}; }, "may only be read"},
     {"a copy into an input", [](Plan& p) { p.copies[0].to = {SlotKind::input, 0, 0}; }, "may only be read"},

@@ -1,5 +1,6 @@
 #include <set>
 
+#include "backend/tensor_view.h"
 #include "bundle/manifest.h"
 #include "bundle/manifest_generated.h"
 
@@ -149,6 +150,23 @@ backend::Dim3 dim3(Decoder& d, const Tables<format::Size>* values, const char* w
   return {sizes[0], sizes[1], sizes[2]};
 }
 
+backend::TensorView view(Decoder& d, const format::View& table) {
+  constexpr size_t kMaxViewRank = 5;
+  backend::TensorView out;
+  out.argument = table.argument();
+  const std::string element = d.name(table.element());
+  if (const auto known = backend::view_element_from_name(element)) out.element = *known;
+  else d.fail("a step's view has the element type '" + element + "', which this runtime does not know");
+  out.extents = d.sizes(table.extents(), "a view's extent", kMaxViewRank);
+  out.strides_bytes = d.sizes(table.strides_bytes(), "a view's stride", kMaxViewRank);
+  out.box = d.sizes(table.box(), "a view's box", kMaxViewRank);
+  out.swizzle = table.swizzle();
+  out.byte_offset = d.size(table.offset(), "a view's offset");
+  if (d.failed()) return out;
+  if (const std::string problem = backend::problem_of(out); !problem.empty()) d.fail("a step's view is none: " + problem);
+  return out;
+}
+
 Step step(Decoder& d, const format::Step& table) {
   Step out;
   out.kernel = table.kernel();
@@ -159,6 +177,7 @@ Step step(Decoder& d, const format::Step& table) {
   out.scratch_bytes = d.size(table.scratch(), "a step's scratch", int64_t{1} << 32);
   out.arguments = d.all<Slot>(table.arguments(), [&](const format::Slot& s) { return slot(d, &s); });
   out.region = d.name(table.region());
+  out.views = d.all<backend::TensorView>(table.views(), [&](const format::View& v) { return view(d, v); });
   return out;
 }
 
@@ -259,6 +278,10 @@ class PlanCheck {
       for (const Step& step : *list) {
         d_.require(step.kernel >= 0 && step.kernel < count(plan_.kernels), "a step names a kernel that is not there");
         for (const Slot& slot : step.arguments) check(slot, 0, list == &plan_.prepare);
+        for (const auto& view : step.views) {
+          d_.require(view.argument >= 0 && view.argument < count(step.arguments), "a step's view is of an argument that is not there");
+          if (!d_.failed()) check(step.arguments[static_cast<size_t>(view.argument)], add(view.byte_offset, backend::span_bytes(view)), list == &plan_.prepare);
+        }
         if (d_.failed()) return;
       }
     for (const Copy& copy : plan_.copies) {

@@ -1,5 +1,6 @@
 #include <string>
 
+#include "backend/tensor_view.h"
 #include "bundle/bundle.h"
 #include "bundle/manifest.h"
 #include "bundle/manifest_generated.h"
@@ -45,13 +46,19 @@ struct Encoder {
     const auto offset = size(slot.offset);
     return format::CreateSlot(builder, static_cast<uint8_t>(slot.kind), index, offset);
   }
+  Table<format::View> view(const backend::TensorView& view) {
+    const auto element = builder.CreateString(std::string(backend::name(view.element)));
+    const auto extents = sizes(view.extents), strides = sizes(view.strides_bytes), box = sizes(view.box);
+    return format::CreateView(builder, view.argument, element, extents, strides, box, view.swizzle, size(view.byte_offset));
+  }
   Table<format::Step> step(const Step& step) {
     const auto entry = text(step.entry);
     const auto grid = sizes({step.grid.x, step.grid.y, step.grid.z});
     const auto group = sizes({step.group.x, step.group.y, step.group.z});
     const auto scratch = size(step.scratch_bytes);
     const auto arguments = all<format::Slot>(step.arguments, [&](const Slot& s) { return slot(s); });
-    return format::CreateStep(builder, step.kernel, entry, grid, group, scratch, arguments, text(step.region));
+    const auto views = step.views.empty() ? TableList<format::View>() : all<format::View>(step.views, [&](const backend::TensorView& v) { return view(v); });
+    return format::CreateStep(builder, step.kernel, entry, grid, group, scratch, arguments, text(step.region), views);
   }
   Table<format::Kernel> kernel(const KernelRecord& kernel, const ByteRange& binary, const ByteRange& source) {
     const auto name = text(kernel.name), family = text(kernel.family), key = text(kernel.key);

@@ -67,11 +67,19 @@ Verdict judge(const Identity& file, const backend::Caps& here) {
   const bool driver_runs = driver_supports(file.driver, here.driver);
   compare("driver", file.driver, here.driver, driver_runs ? VerdictKind::compatible : VerdictKind::rebuild,
           driver_runs ? "another driver that supports it" : "needs another driver");
-  compare("runtime_abi", std::to_string(file.runtime_abi), std::to_string(kRuntimeAbi),
+  const int abi = file.runtime_abi == kRuntimeAbiOfViews ? kRuntimeAbiOfViews : kRuntimeAbi;
+  compare("runtime_abi", std::to_string(file.runtime_abi), std::to_string(abi),
           file.runtime_abi > kRuntimeAbi ? VerdictKind::refuse : VerdictKind::rebuild,
           file.runtime_abi > kRuntimeAbi ? "needs a newer runtime" : "made for an older runtime");
   verdict.sentence = std::string(name(verdict.kind)) + (sentence.empty() ? ": made for this device" : ": " + sentence);
   return verdict;
+}
+
+int runtime_abi_of(const Plan& plan) {
+  for (const auto* steps : {&plan.prepare, &plan.steps})
+    for (const Step& step : *steps)
+      if (!step.views.empty()) return kRuntimeAbiOfViews;
+  return kRuntimeAbi;
 }
 
 }  // namespace rtx::bundle

@@ -27,7 +27,8 @@ const VerdictCase kVerdicts[] = {
     {"a file that names a newer driver", {"cuda", "h200", "sm_90a", "CUDA 14.0", 1, "", ""}, "cuda", "h200", "sm_90a", "CUDA 13.0", VerdictKind::rebuild, "needs another driver"},
     {"another maker's driver", {"cuda", "h200", "sm_90a", "ROCm 6.0", 1, "", ""}, "cuda", "h200", "sm_90a", "CUDA 13.0", VerdictKind::rebuild, "needs another driver"},
     {"a driver where there is none", {"cpu", "zen3", "x86-64-v3", "driver 99", 1, "", ""}, "cpu", "zen3", "x86-64-v3", "none", VerdictKind::rebuild, "needs another driver"},
-    {"a newer runtime's file", {"cpu", "zen3", "x86-64-v3", "none", 2, "", ""}, "cpu", "zen3", "x86-64-v3", "none", VerdictKind::refuse, "newer runtime"},
+    {"a file whose steps have views", {"cpu", "zen3", "x86-64-v3", "none", 2, "", ""}, "cpu", "zen3", "x86-64-v3", "none", VerdictKind::exact, "made for this device"},
+    {"a newer runtime's file", {"cpu", "zen3", "x86-64-v3", "none", 3, "", ""}, "cpu", "zen3", "x86-64-v3", "none", VerdictKind::refuse, "newer runtime"},
     {"an older runtime's file", {"cpu", "zen3", "x86-64-v3", "none", 0, "", ""}, "cpu", "zen3", "x86-64-v3", "none", VerdictKind::rebuild, "older runtime"},
 };
 

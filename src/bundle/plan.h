@@ -53,6 +53,7 @@ struct Step {
   int64_t scratch_bytes = 0;
   std::vector<Slot> arguments;
   std::string region;            // readable name of the region, for layers and traces
+  std::vector<backend::TensorView> views{};  // of the arguments; `argument` counts them
 };
 
 struct Copy {                    // a graph output that is directly an input, a constant or another output

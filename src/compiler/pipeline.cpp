@@ -223,6 +223,7 @@ Result<Compiled> compile(const ir::Graph& graph, const Toolbox& toolbox, const O
     report.per_region.push_back(std::move(region));
   }
   schedule(out.graph, out.partition, scheduled, &plan);
+  plan.identity.runtime_abi = bundle::runtime_abi_of(plan);
   RTX_CHECK(lock.save());
 
   report.kernels = static_cast<int>(wanted.size());

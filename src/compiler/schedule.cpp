@@ -164,6 +164,7 @@ class Scheduler {
           step.group = launch.group;
           step.scratch_bytes = launch.scratch_bytes;
           step.region = region.name;
+          step.views = launch.views;
           for (const auto& argument : launch.arguments) step.arguments.push_back(resolve(argument));
           to.push_back(std::move(step));
         }

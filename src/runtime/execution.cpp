@@ -256,7 +256,7 @@ Status PlanExecution::check_overlaps() const {
 Status PlanExecution::launch(const PlacedStep& placed, backend::Stream stream) {
   const bundle::Step& step = *placed.ready.step;
   if (step.grid.count() == 0) return success();
-  auto launched = device_.launch(placed.ready.function, step.grid, step.group, step.scratch_bytes, arguments_.data() + placed.first_argument, placed.arguments, stream);
+  auto launched = device_.launch(placed.ready.function, step.grid, step.group, step.scratch_bytes, arguments_.data() + placed.first_argument, placed.arguments, stream, step.views);
   if (launched.ok()) return launched;
   return std::move(launched).error().in("region " + step.region + ", kernel " + plan_.kernels[static_cast<size_t>(step.kernel)].name);
 }

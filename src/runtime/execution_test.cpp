@@ -53,6 +53,17 @@ struct Affine {
 
 std::string text(const Status& status) { return status.ok() ? std::string() : status.error().text(); }
 
+TEST(Execution, a_steps_views_go_with_its_launch_when_it_prepares_and_when_it_runs) {
+  bundle::Plan plan = fake::plan();
+  backend::TensorView prepared = bundle::sample::view(0), run = bundle::sample::view(1);
+  plan.prepare[0].views = {prepared};
+  plan.steps[0].views = {run, prepared};
+  Affine t(plan);
+  EXPECT_EQ(t.device->last_views, std::vector<backend::TensorView>{prepared});
+  ASSERT_TRUE(t.run().ok());
+  EXPECT_EQ(t.device->last_views, (std::vector<backend::TensorView>{run, prepared}));
+}
+
 TEST(Execution, an_output_without_a_binding_is_kept_and_read_afterwards) {
   Affine t;
   ASSERT_FALSE(t.execution->output("y").ok()) << "nothing has run yet";

@@ -48,7 +48,9 @@ class FakeDevice final : public backend::Device {
     if (found == kernels().end()) return error_of(ErrorKind::device, "no entry " + entry, "");
     return backend::Function{&found->second};
   }
-  Status launch(backend::Function function, backend::Dim3 grid, backend::Dim3, int64_t, void* const* arguments, int, backend::Stream, std::span<const backend::TensorView>) override {
+  Status launch(backend::Function function, backend::Dim3 grid, backend::Dim3, int64_t, void* const* arguments, int, backend::Stream,
+                std::span<const backend::TensorView> views) override {
+    if (!views.empty()) last_views = {views.begin(), views.end()};
     const int number = ++launches;
     if (fail_launch_from > 0 && number >= fail_launch_from) return error_of(ErrorKind::device, "cannot launch a kernel", "the device is gone");
     (*static_cast<const Kernel*>(function.handle))(arguments, grid.count());
@@ -81,6 +83,7 @@ class FakeDevice final : public backend::Device {
   Status flush_caches(backend::Stream) override { return success(); }
 
   bool host_memory = true;
+  std::vector<backend::TensorView> last_views;  // of the last launch that had any
   int fail_launch_from = 0;  // this launch and all later ones fail; 0: none does
   std::atomic<int> loads{0}, launches{0}, allocations{0}, releases{0}, copies_in{0};
 

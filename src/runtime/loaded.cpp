@@ -102,7 +102,7 @@ Status LoadedProgram::run_prepare_steps() const {
     }
     const bundle::Step& step = *ready.step;
     if (step.grid.count() == 0) continue;
-    auto launched = device_->launch(ready.function, step.grid, step.group, step.scratch_bytes, arguments.data(), static_cast<int>(arguments.size()), nullptr);
+    auto launched = device_->launch(ready.function, step.grid, step.group, step.scratch_bytes, arguments.data(), static_cast<int>(arguments.size()), nullptr, step.views);
     if (!launched.ok()) return std::move(launched).error().in("preparing constants for " + step.region + ", entry " + step.entry);
   }
   return device_->synchronize(nullptr);

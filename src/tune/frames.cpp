@@ -50,11 +50,15 @@ json launches(const std::vector<backend::Launch>& from) {
   for (const auto& launch : from) {
     json arguments = json::array();
     for (const auto& ref : launch.arguments) arguments.push_back({static_cast<int>(ref.kind), ref.index});
+    json views = json::array();
+    for (const auto& view : launch.views)
+      views.push_back({view.argument, static_cast<int>(view.element), view.extents, view.strides_bytes, view.box, view.swizzle, view.byte_offset});
     out.push_back({{"entry", launch.entry},
                    {"grid", {launch.grid.x, launch.grid.y, launch.grid.z}},
                    {"group", {launch.group.x, launch.group.y, launch.group.z}},
                    {"scratch", launch.scratch_bytes},
-                   {"arguments", arguments}});
+                   {"arguments", arguments},
+                   {"views", views}});
   }
   return out;
 }
@@ -68,6 +72,9 @@ std::vector<backend::Launch> launches(const json& from) {
     launch.group = {item.at("group")[0], item.at("group")[1], item.at("group")[2]};
     launch.scratch_bytes = item.at("scratch");
     for (const auto& ref : item.at("arguments")) launch.arguments.push_back({static_cast<backend::BufferKind>(ref[0].get<int>()), ref[1]});
+    for (const auto& view : item.at("views"))
+      launch.views.push_back({view[0], static_cast<backend::ViewElement>(view[1].get<int>()), view[2].get<std::vector<int64_t>>(),
+                              view[3].get<std::vector<int64_t>>(), view[4].get<std::vector<int64_t>>(), view[5], view[6]});
     out.push_back(std::move(launch));
   }
   return out;

@@ -19,6 +19,22 @@ TEST(Outcome, every_kind_survives_the_way_between_worker_and_tuner) {
   }
 }
 
+TEST(Outcome, a_plans_launches_reach_the_worker_with_their_views) {
+  backend::KernelPlan plan;
+  plan.name = "viewed";
+  backend::Launch launch;
+  launch.entry = "viewed";
+  launch.scratch_bytes = 4096;
+  launch.arguments = {{backend::BufferKind::input, 1}, {backend::BufferKind::output, 0}};
+  launch.views = {{1, backend::ViewElement::bf16, {64, 3, 2}, {128, 384}, {64, 3, 1}, 128, 32}, {0, backend::ViewElement::tf32, {8, 4}, {32}, {8, 2}, 0, 0}};
+  plan.steps = {launch};
+  const auto back = plan_from_json(nlohmann::json::from_cbor(nlohmann::json::to_cbor(to_json(plan))));
+  ASSERT_EQ(back.steps.size(), 1u);
+  EXPECT_EQ(back.steps[0].views, launch.views);
+  EXPECT_EQ(back.steps[0].arguments, launch.arguments);
+  EXPECT_EQ(back.steps[0].scratch_bytes, 4096);
+}
+
 TEST(Outcome, a_binary_the_compilers_log_rules_out_is_no_compiler_that_fails) {
   const Outcome spilled = not_compiled(backend::rejected_binary("softmax", "k spills: 976 bytes stored"));
   EXPECT_TRUE(std::holds_alternative<CompileRejected>(spilled));

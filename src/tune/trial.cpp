@@ -42,7 +42,7 @@ class DeviceTrial final : public Trial {
     const auto resolve = [&](const std::vector<backend::Launch>& launches, std::vector<Ready>& into) -> Status {
       for (const auto& launch : launches) {
         if (launch.grid.count() == 0) continue;
-        Ready ready{{}, launch.grid, launch.group, launch.scratch_bytes, {}};
+        Ready ready{{}, launch.grid, launch.group, launch.scratch_bytes, {}, launch.views};
         RTX_TRY(ready.function, device_.function(*module_, launch.entry));
         for (const auto& ref : launch.arguments) {
           const auto& from = ref.kind == backend::BufferKind::input       ? in
@@ -75,6 +75,7 @@ class DeviceTrial final : public Trial {
     backend::Dim3 grid, group;
     int64_t scratch_bytes = 0;
     std::vector<void*> arguments;
+    std::vector<backend::TensorView> views;
   };
 
   static int64_t spanned_bytes(const ir::Graph& body, ir::ValueId id) {
@@ -97,7 +98,7 @@ class DeviceTrial final : public Trial {
   Status issue(const std::vector<Ready>& launches) {
     for (const auto& launch : launches)
       RTX_CHECK(device_.launch(launch.function, launch.grid, launch.group, launch.scratch_bytes, launch.arguments.data(),
-                               static_cast<int>(launch.arguments.size()), nullptr));
+                               static_cast<int>(launch.arguments.size()), nullptr, launch.views));
     return success();
   }
 

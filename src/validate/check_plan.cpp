@@ -148,7 +148,7 @@ class Checker {
       arguments.push_back(from.at(static_cast<size_t>(ref.index)));
     }
     RTX_TRY(const backend::Function function, device_.function(module_, launch.entry));
-    return device_.launch(function, launch.grid, launch.group, launch.scratch_bytes, arguments.data(), static_cast<int>(arguments.size()), nullptr);
+    return device_.launch(function, launch.grid, launch.group, launch.scratch_bytes, arguments.data(), static_cast<int>(arguments.size()), nullptr, launch.views);
   }
 
   void check_output(size_t o, const Case& item, std::byte poison, std::vector<Fault>& faults) {

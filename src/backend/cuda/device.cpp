@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "backend/cuda/caps.h"
+#include "backend/cuda/device_views.h"
 
 namespace rtx::backend::cuda {
 
@@ -18,6 +19,7 @@ struct Entry {
   CuFunction function = nullptr;
   std::string name;
   int64_t shared_bytes = kSharedWithoutAsking;  // allowed so far
+  TensorMaps maps;
   std::mutex mutex;
 };
 
@@ -112,7 +114,8 @@ class CudaDevice final : public Device {
     return static_cast<CudaModule&>(module).entry(entry);
   }
 
-  Status launch(Function function, Dim3 grid, Dim3 group, int64_t scratch_bytes, void* const* arguments, int, Stream stream, std::span<const TensorView>) override {
+  Status launch(Function function, Dim3 grid, Dim3 group, int64_t scratch_bytes, void* const* arguments, int count, Stream stream,
+                std::span<const TensorView> views) override {
     auto& entry = *static_cast<Entry*>(function.handle);
     if (grid.count() == 0) return success();
     if (grid.y != 1 || grid.z != 1 || grid.x > kMostGroups)
@@ -120,8 +123,10 @@ class CudaDevice final : public Device {
     if (scratch_bytes > caps_.scratch_bytes)
       return error_of(ErrorKind::device, "cannot launch " + entry.name, std::to_string(scratch_bytes) + " bytes of shared memory, the device has " + std::to_string(caps_.scratch_bytes));
     RTX_CHECK(enter());
+    ViewParameters viewed;
     {
       const std::lock_guard lock(entry.mutex);
+      if (!views.empty()) RTX_CHECK(fill_parameters(*driver_, entry.maps, views, arguments, count, &viewed));
       if (scratch_bytes > entry.shared_bytes) {
         RTX_CHECK(driver_->check("cannot launch " + entry.name, call_.set_function_attribute(entry.function, cu_function_dynamic_shared_bytes, static_cast<int>(scratch_bytes))));
         entry.shared_bytes = scratch_bytes;
@@ -132,7 +137,7 @@ class CudaDevice final : public Device {
     config.group_x = static_cast<unsigned>(group.x), config.group_y = static_cast<unsigned>(group.y), config.group_z = static_cast<unsigned>(group.z);
     config.shared_bytes = static_cast<unsigned>(scratch_bytes);
     config.stream = stream_of(stream);
-    void* parameters[] = {const_cast<void**>(arguments)};  // one parameter: a struct of all pointers
+    void* parameters[] = {views.empty() ? static_cast<void*>(const_cast<void**>(arguments)) : viewed.bytes};  // one: a struct
     return driver_->check("cannot launch " + entry.name, call_.launch(&config, entry.function, parameters, nullptr));
   }
   Status synchronize(Stream stream) override {

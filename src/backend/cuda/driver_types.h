@@ -43,6 +43,8 @@ enum CuAttribute : int {
 
 enum CuFunctionAttribute : int { cu_function_dynamic_shared_bytes = 8 };
 
+struct alignas(64) CuTensorMap { uint64_t word[16]; };
+
 struct CuLaunchConfig {
   unsigned grid_x = 1, grid_y = 1, grid_z = 1;
   unsigned group_x = 1, group_y = 1, group_z = 1;
@@ -69,6 +71,9 @@ struct CuLaunchConfig {
   X(unload_module, cuModuleUnload, 2000, (CuModule module))                                                    \
   X(get_function, cuModuleGetFunction, 2000, (CuFunction* function, CuModule module, const char* name))        \
   X(set_function_attribute, cuFuncSetAttribute, 9000, (CuFunction function, int attribute, int value))         \
+  X(encode_tiled, cuTensorMapEncodeTiled, 12000,                                                               \
+    (CuTensorMap* map, int element, uint32_t rank, void* address, const uint64_t* extents, const uint64_t* strides, \
+     const uint32_t* box, const uint32_t* steps, int interleave, int swizzle, int promotion, int outside))     \
   X(launch, cuLaunchKernelEx, 11060, (const CuLaunchConfig*, CuFunction, void** parameters, void** extra))     \
   X(allocate, cuMemAlloc, 3020, (CuAddress* address, size_t bytes))                                            \
   X(release, cuMemFree, 3020, (CuAddress address))                                                             \

@@ -92,7 +92,7 @@ int shape(const Options& options, backend::Device& device, backend::Compiler& co
           arguments.push_back(ref.kind == backend::BufferKind::input ? (i == 0 ? in_a : in_b) : ref.kind == backend::BufferKind::output ? out : ref.kind == backend::BufferKind::workspace ? workspace[i] : prepared[i]);
         }
         calls.push_back([&device, f = *function, step, arguments] {
-          return device.launch(f, step.grid, step.group, step.scratch_bytes, arguments.data(), int(arguments.size()), nullptr);
+          return device.launch(f, step.grid, step.group, step.scratch_bytes, arguments.data(), int(arguments.size()), nullptr, step.views);
         });
       }
       return calls;
