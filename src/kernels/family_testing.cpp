@@ -259,7 +259,8 @@ Status launch_all(backend::Device& device, backend::Module& module, const std::v
     std::vector<void*> arguments;
     for (const auto& ref : launch.arguments) arguments.push_back(buffers.at(ref)->pointer());
     RTX_TRY(const auto function, device.function(module, launch.entry));
-    RTX_CHECK(device.launch(function, launch.grid, launch.group, launch.scratch_bytes, arguments.data(), static_cast<int>(arguments.size()), nullptr));
+    RTX_CHECK(device.launch(function, launch.grid, launch.group, launch.scratch_bytes, arguments.data(), static_cast<int>(arguments.size()), nullptr,
+                            launch.views));
   }
   return device.synchronize(nullptr);
 }

@@ -23,6 +23,10 @@ class Space {
   using Predicate = std::function<bool(const Params&)>;
 
   Space& axis(std::string name, Member member, std::vector<int64_t> values) {
+    return axis_by(std::move(name), member, [values = std::move(values)](const Params&) { return values; });
+  }
+  // An axis whose values depend on those of the axes before it.
+  Space& axis_by(std::string name, Member member, std::function<std::vector<int64_t>(const Params&)> values) {
     axes_.push_back({std::move(name), member, std::move(values)});
     return *this;
   }
@@ -50,16 +54,28 @@ class Space {
     return {};
   }
 
-  // All legal points, preferred first, then by estimate; what rules excluded goes to `excluded` when given.
-  std::vector<Params> points(std::vector<Excluded>* excluded = nullptr) const {
+  // All legal points in the order of the axes.
+  std::vector<Params> legal_points(std::vector<Excluded>* excluded = nullptr) const {
     std::vector<Params> legal;
     Params point = preferred_;
     walk(0, point, legal, excluded);
-    std::stable_sort(legal.begin(), legal.end(), [&](const Params& a, const Params& b) {
-      const bool a_first = text(a) == text(preferred_), b_first = text(b) == text(preferred_);
-      if (a_first != b_first) return a_first;
-      return estimate_of(a) < estimate_of(b);
+    return legal;
+  }
+  // All legal points, preferred first, then by estimate; what rules excluded goes to `excluded` when given.
+  std::vector<Params> points(std::vector<Excluded>* excluded = nullptr) const {
+    struct Ranked {
+      bool preferred;
+      double estimate;
+      Params point;
+    };
+    const std::string first = text(preferred_);
+    std::vector<Ranked> ranked;
+    for (const Params& point : legal_points(excluded)) ranked.push_back({text(point) == first, estimate_of(point), point});
+    std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
+      return a.preferred != b.preferred ? a.preferred : a.estimate < b.estimate;
     });
+    std::vector<Params> legal;
+    for (const Ranked& r : ranked) legal.push_back(r.point);
     return legal;
   }
 
@@ -85,9 +101,10 @@ class Space {
       for (const auto& axis : axes_) {
         if (axis.name != item.substr(0, equal)) continue;
         int64_t number = 0;
-        const std::string digits(item.substr(equal + 1));
+        const bool negative = item.substr(equal + 1, 1) == "-";
+        const std::string digits(item.substr(equal + 1 + (negative ? 1 : 0)));
         if (digits.empty() || digits.size() > 15 || digits.find_first_not_of("0123456789") != std::string::npos) return false;
-        number = std::stoll(digits);
+        number = negative ? -std::stoll(digits) : std::stoll(digits);
         (*point).*(axis.member) = number;
         known = true;
       }
@@ -100,7 +117,7 @@ class Space {
   struct Axis {
     std::string name;
     Member member;
-    std::vector<int64_t> values;
+    std::function<std::vector<int64_t>(const Params&)> values;
   };
   struct Rule {
     std::string name;
@@ -113,7 +130,7 @@ class Space {
       else if (excluded) excluded->push_back({text(point), rule});
       return;
     }
-    for (const int64_t value : axes_[level].values) {
+    for (const int64_t value : axes_[level].values(point)) {
       point.*(axes_[level].member) = value;
       walk(level + 1, point, legal, excluded);
     }

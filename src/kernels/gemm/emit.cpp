@@ -75,7 +75,7 @@ std::string work_text(const Problem& p) {
 }
 
 Result<backend::KernelPlan> Family::emit(const Problem& p, const Params& x, const backend::Caps& caps, const codegen::Dialect& dialect) {
-  if (!dialect.explicit_vectors) return gpu::emit(p, x, dialect);
+  if (!dialect.explicit_vectors) return gpu::emit(p, x, caps, dialect);
   const Tiling t = tiling(p, x, caps.vector_bits);
   if (t.scratch_bytes > (int64_t(1) << 30)) return user_error("gemm needs too much scratch", number(t.scratch_bytes) + " bytes for one thread");
   backend::KernelPlan plan;

@@ -3,19 +3,18 @@
 #include <algorithm>
 
 #include "codegen/print.h"
-#include "codegen/source.h"
-#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/gpu.h"
+#include "kernels/teams.h"
 
 namespace rtx::kernels::gemm::gpu {
-namespace {
 
 using backend::BufferKind;
 using backend::BufferRef;
 using codegen::Source;
 
-constexpr int64_t kSumThreads = 128;
+namespace {
 
-std::string number(int64_t value) { return std::to_string(value); }
+constexpr int64_t kSumThreads = 128;
 
 // What a main loop is called: its header and its function.
 struct Spelling {
@@ -27,27 +26,14 @@ Spelling spelling(Loop loop) {
   switch (loop) {
     case Loop::mma: return {"kernels/gemm/device_mma.h", "mma_tile", "Mma"};
     case Loop::stream: return {"kernels/gemm/device_gpu_stream.h", "stream_columns", "Stream"};
-    case Loop::scalar: break;
+    case Loop::scalar:
+    case Loop::wgmma: break;
   }
   return {"kernels/gemm/device_gpu.h", "scalar_tile", "Scalar"};
 }
 
 std::string offset_text(const codegen::Index& index) {
   return index.text([](int) { return std::string("batch"); }, [](int) { return std::string("0"); });
-}
-
-// Elements of a vector of the epilogue: 16 bytes of the widest type stored.
-int row_width(const Problem& p) {
-  int64_t bytes = 2;
-  for (const auto& store : p.epilogue.stores) bytes = std::max(bytes, ir::bytes_of(p.epilogue.buffers[size_t(store.buffer)].dtype));
-  return int(std::clamp<int64_t>(16 / bytes, 1, 8));
-}
-
-// Threads that share a row of `columns`: a power of two, so that a wave takes whole rows.
-int64_t row_threads(int64_t columns, int64_t width) {
-  int64_t threads = 1;
-  while (threads < 32 && threads * 2 * width <= columns) threads *= 2;
-  return threads;
 }
 
 void print_shape(Source& s, const Problem& p, const Params& x, const Tiling& t, int64_t threads_of_row) {
@@ -70,27 +56,69 @@ void print_shape(Source& s, const Problem& p, const Params& x, const Tiling& t, 
   s.line();
 }
 
-// `threads` share a row; `begin_alignment`: of its first column; `leaf`: the sums at an offset.
-void print_epilogue(Source& s, const Problem& p, int64_t threads, int64_t begin_alignment, const std::function<std::string(int width, const std::string& i)>& leaf) {
+std::string numerics(const Problem& p, const Params& x, const Tiling& t) {
+  std::string out = "gemm " + std::string(ir::name(p.arithmetic)) + ": ";
+  switch (Loop(x.loop)) {
+    case Loop::mma: out += "mma 16x8x16 in increasing k"; break;
+    case Loop::stream:
+      out += "streamed " + std::string(p.b.row_stride == 1 ? "along k" : "along n, " + number(x.block_n / x.waves_n) + " columns a wave") + ", " + number(x.waves_k) + " waves";
+      break;
+    case Loop::scalar:
+    case Loop::wgmma: out += "one fma chain in increasing k"; break;
+  }
+  if (x.split > 1) out += "; parts of " + number(t.split_k) + " added in order";
+  return out;
+}
+
+}  // namespace
+
+std::string number(int64_t value) { return std::to_string(value); }
+
+int row_width(const Problem& p) {
+  int64_t bytes = 2;
+  for (const auto& store : p.epilogue.stores) bytes = std::max(bytes, ir::bytes_of(p.epilogue.buffers[size_t(store.buffer)].dtype));
+  return int(std::clamp<int64_t>(16 / bytes, 1, 8));
+}
+
+int64_t row_threads(int64_t columns, int64_t width) {
+  int64_t threads = 1;
+  while (threads < 32 && threads * 2 * width <= columns) threads *= 2;
+  return threads;
+}
+
+void print_epilogue(Source& s, const Problem& p, int64_t threads, int64_t begin_alignment, const Leaf& leaf, bool pairs) {
   const auto& buffers = p.epilogue.buffers;
   const std::string type = codegen::type_text(p.arithmetic);
   s.open("struct Epilogue");
   for (size_t i = 0; i < buffers.size(); ++i)
     s.line((buffers[i].output ? "" : "const ") + codegen::type_text(buffers[i].dtype) + "* b" + number(int64_t(i)) + ";");
-  s.open("DEVICE void row([[maybe_unused]] const " + type +
-         "* sums, [[maybe_unused]] i64 batch, [[maybe_unused]] i64 m, [[maybe_unused]] i64 n, i64 count, int place) const");
   codegen::RowLoop loop;
   loop.inner = Problem::n_variable;
   loop.begin = "n";
-  loop.count = "count";
-  loop.begin_alignment = begin_alignment;
-  loop.vector_width = row_width(p);
-  loop.lane = "place";
-  loop.lanes = threads;
   loop.outer = {{Problem::batch_variable, "batch"}, {Problem::m_variable, "m"}};
-  loop.leaf = [&](int, int width, const std::string& i) { return leaf(width, i); };
-  codegen::print_row(s, p.epilogue, loop);
-  s.close();
+  if (pairs) {
+    codegen::RowLoop two = loop;
+    two.at = "0";
+    two.begin_alignment = two.vector_width = 2;
+    two.leaf = [](int, int, const std::string&) { return std::string("sums"); };
+    two.after = [&](Source& source, int, const std::string&, const std::function<std::string(int)>& value) {
+      source.line("return " + value(p.epilogue.stores.front().value) + ";");
+    };
+    s.open("DEVICE vec<" + type + ", 2> pair(const vec<" + type + ", 2>& sums, [[maybe_unused]] i64 batch, [[maybe_unused]] i64 m, [[maybe_unused]] i64 n) const");
+    codegen::print_row(s, without_stores(p.epilogue), two);
+    s.close();
+  } else {
+    loop.count = "count";
+    loop.begin_alignment = begin_alignment;
+    loop.vector_width = row_width(p);
+    loop.lane = "place";
+    loop.lanes = threads;
+    loop.leaf = [&](int, int width, const std::string& i) { return leaf(width, i); };
+    s.open("DEVICE void row([[maybe_unused]] const " + type +
+           "* sums, [[maybe_unused]] i64 batch, [[maybe_unused]] i64 m, [[maybe_unused]] i64 n, i64 count, int place) const");
+    codegen::print_row(s, p.epilogue, loop);
+    s.close();
+  }
   s.close(";");
   s.line();
 }
@@ -101,22 +129,27 @@ std::string epilogue_value(const Problem& p) {
   return "const Epilogue epilogue{" + members + "};";
 }
 
-std::string numerics(const Problem& p, const Params& x, const Tiling& t) {
-  std::string out = "gemm " + std::string(ir::name(p.arithmetic)) + ": ";
-  switch (Loop(x.loop)) {
-    case Loop::mma: out += "mma 16x8x16 in increasing k"; break;
-    case Loop::stream:
-      out += "streamed " + std::string(p.b.row_stride == 1 ? "along k" : "along n, " + number(x.block_n / x.waves_n) + " columns a wave") + ", " + number(x.waves_k) + " waves";
-      break;
-    case Loop::scalar: out += "one fma chain in increasing k"; break;
-  }
-  if (x.split > 1) out += "; parts of " + number(t.split_k) + " added in order";
-  return out;
+void print_sum_epilogue(Source& s, const Problem& p) {
+  print_epilogue(s, p, 32, 32 * row_width(p), [](int w, const std::string& i) { return "gemm::all_parts<Shape, " + number(w) + ">(sums + " + i + ")"; });
 }
 
-}  // namespace
+backend::Launch print_sum(Source& s, const Problem& p, const std::string& entry) {
+  const int64_t span = 32 * row_width(p), waves = kSumThreads / 32, pieces = p.batches * p.m * ((p.n + span - 1) / span);
+  backend::Launch sum{entry + "_sum", {(pieces + waves - 1) / waves, 1, 1}, {kSumThreads, 1, 1}, 0, {BufferRef{BufferKind::workspace, 0}}};
+  s.line();
+  s.line("// args: sums of the parts, then the epilogue's buffers; a wave is a piece of a row");
+  s.open_kernel(sum.entry, int(kSumThreads), 1);
+  s.line("const auto* const sums = ARG(const Shape::T, 0);");
+  codegen::print_buffers(s, p.epilogue, 1);
+  s.line(epilogue_value(p));
+  s.line("GROUP_LOOP(g) gemm::sum_parts<Shape, " + number(kSumThreads) + ", " + number(span) + ">(sums, epilogue, g);");
+  for (const auto& buffer : codegen::buffer_arguments(p.epilogue)) sum.arguments.push_back(buffer);
+  s.close_kernel(int64_t(sum.arguments.size()));
+  return sum;
+}
 
-Result<backend::KernelPlan> emit(const Problem& p, const Params& x, const codegen::Dialect& dialect) {
+Result<backend::KernelPlan> emit(const Problem& p, const Params& x, const backend::Caps& caps, const codegen::Dialect& dialect) {
+  if (Loop(x.loop) == Loop::wgmma) return wgmma_emit(p, x, caps, dialect);
   const Tiling t = tiling(p, x);
   const Loop loop = Loop(x.loop);
   const Spelling spelled = spelling(loop);
@@ -139,10 +172,9 @@ Result<backend::KernelPlan> emit(const Problem& p, const Params& x, const codege
   s.open("namespace of_" + plan.name);
   print_shape(s, p, x, t, row_threads(wave_n, width));
   const auto vector_of = [&](int w) { return w == 1 ? type : "vec<" + type + ", " + number(w) + ">"; };
-  if (!split)
-    print_epilogue(s, p, row_threads(wave_n, width), wave_n, [&](int w, const std::string& i) { return "gemm::aligned<" + vector_of(w) + ">(sums + " + i + ")"; });
+  if (split) print_sum_epilogue(s, p);
   else
-    print_epilogue(s, p, 32, 32 * width, [&](int w, const std::string& i) { return "gemm::all_parts<Shape, " + number(w) + ">(sums + " + i + ")"; });
+    print_epilogue(s, p, row_threads(wave_n, width), wave_n, [&](int w, const std::string& i) { return "gemm::aligned<" + vector_of(w) + ">(sums + " + i + ")"; });
 
   backend::Launch product{entry, {t.groups, 1, 1}, {t.threads, 1, 1}, t.scratch_bytes, {}};
   s.line(std::string("// args: A, B, ") + (split ? "sums of the parts" : "then the epilogue's buffers") + "; a group is one block of C" + (split ? " over one part of K" : ""));
@@ -172,20 +204,7 @@ Result<backend::KernelPlan> emit(const Problem& p, const Params& x, const codege
   s.close_kernel(int64_t(product.arguments.size()));
   plan.steps.push_back(std::move(product));
 
-  if (split) {
-    const int64_t span = 32 * width, waves = kSumThreads / 32, pieces = p.batches * p.m * ((p.n + span - 1) / span);
-    backend::Launch sum{entry + "_sum", {(pieces + waves - 1) / waves, 1, 1}, {kSumThreads, 1, 1}, 0, {BufferRef{BufferKind::workspace, 0}}};
-    s.line();
-    s.line("// args: sums of the parts, then the epilogue's buffers; a wave is a piece of a row");
-    s.open_kernel(sum.entry, int(kSumThreads), 1);
-    s.line("const auto* const sums = ARG(const Shape::T, 0);");
-    codegen::print_buffers(s, p.epilogue, 1);
-    s.line(epilogue_value(p));
-    s.line("GROUP_LOOP(g) gemm::sum_parts<Shape, " + number(kSumThreads) + ", " + number(span) + ">(sums, epilogue, g);");
-    for (const auto& buffer : codegen::buffer_arguments(p.epilogue)) sum.arguments.push_back(buffer);
-    s.close_kernel(int64_t(sum.arguments.size()));
-    plan.steps.push_back(std::move(sum));
-  }
+  if (split) plan.steps.push_back(print_sum(s, p, entry));
   s.close();
   plan.text = s.take();
   return plan;

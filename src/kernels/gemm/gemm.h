@@ -45,9 +45,9 @@ struct Problem {
   bool empty() const { return batches == 0 || m == 0 || n == 0; }
 };
 
-// The main loops of GPUs: any type and view by fused multiply-adds (device_gpu.h); f16 and bf16 by tensor cores (device_gpu_mma.h);
-// few rows against a B that is read once (device_gpu_stream.h).
-enum class Loop : int64_t { scalar = 0, mma = 1, stream = 2 };
+// The main loops of GPUs: any type and view by fused multiply-adds (device_gpu.h); f16 and bf16 by tensor cores (device_mma.h); few rows
+// against a B that is read once (device_gpu_stream.h); f16 and bf16 by products of warpgroups on boxes of tensor views (device_wgmma.h).
+enum class Loop : int64_t { scalar = 0, mma = 1, stream = 2, wgmma = 3 };
 
 enum class BSource : int64_t { panels = 0, rows = 1, task = 2, stream = 3 };  // as in device_cpu.h; stream: device_cpu_stream.h
 
@@ -63,6 +63,10 @@ struct Params {
   int64_t waves_m = 2, waves_n = 2, waves_k = 1;
   int64_t stages = 2;             // of copies under way
   int64_t split = 1;              // parts of K, added up by a second launch
+  // Loop::wgmma; waves_m is the number of warpgroups that multiply, block_k is 64.
+  int64_t schedule = 0;           // 0: they share a tile; 1: two take tiles in turn (ping-pong)
+  int64_t raster = 8;             // order of tiles: bands of rows; negative: of columns
+  int64_t finish = 0;             // 0: results leave by rows; 1: through a view of C
 };
 
 struct Family {
@@ -93,7 +97,7 @@ Tiling tiling(const Problem& problem, const Params& params, int vector_bits);
 std::string name_of(const Problem& problem);
 std::string work_text(const Problem& problem);
 
-namespace gpu {  // space_gpu.cpp, emit_gpu.cpp
+namespace gpu {  // space_gpu.cpp, emit_gpu.cpp, space_wgmma.cpp, emit_wgmma.cpp
 
 // Sizes as in the device headers.
 struct Tiling {
@@ -105,7 +109,7 @@ struct Tiling {
 };
 Tiling tiling(const Problem& problem, const Params& params);
 Space<Params> space(const Problem& problem, const backend::Caps& caps);
-Result<backend::KernelPlan> emit(const Problem& problem, const Params& params, const codegen::Dialect& dialect);
+Result<backend::KernelPlan> emit(const Problem& problem, const Params& params, const backend::Caps& caps, const codegen::Dialect& dialect);
 
 }  // namespace gpu
 

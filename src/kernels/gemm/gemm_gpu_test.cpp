@@ -162,13 +162,16 @@ TEST(GemmGpu, the_preferred_point_is_legal_and_rules_name_what_they_exclude) {
     auto problem = Family::problem(ir::parse_or_die(product("bf16", 4096, 4096, 4096)));
     const auto space = Family::space(*problem, caps);
     Params x = space.preferred();
-    EXPECT_EQ(Loop(x.loop), Loop::mma);
+    EXPECT_EQ(Loop(x.loop), caps.has("wgmma") ? Loop::wgmma : Loop::mma) << arch;
+    x = Params{.loop = int64_t(Loop::mma), .block_m = 64, .block_n = 64, .block_k = 32, .stages = 3};
+    const Params tensor = x;
+    EXPECT_EQ(space.broken_rule(x), "") << arch;
     x.block_m = x.block_n = 256, x.waves_m = x.waves_n = 4, x.block_k = 128, x.stages = 4;
     EXPECT_EQ(space.broken_rule(x), "scratch fits what a group may have") << arch;
-    x = space.preferred();
+    x = tensor;
     x.loop = int64_t(Loop::stream);
     EXPECT_EQ(space.broken_rule(x), "B is streamed past at most 8 rows of A, along the axis on which it is contiguous");
-    x = space.preferred();
+    x = tensor;
     x.split = 63, x.block_k = 64;
     EXPECT_EQ(space.broken_rule(x), "every part of K has at least 64 elements");
   }

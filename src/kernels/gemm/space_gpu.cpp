@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/gpu.h"
 
 namespace rtx::kernels::gemm::gpu {
 namespace {
@@ -31,6 +31,7 @@ StreamShape stream_shape(const Problem& p, const Params& x) {
 // Seconds, from the ceilings that Caps knows and a few that all these GPUs share.
 double estimate_seconds(const Problem& p, const Params& x, const backend::Caps& caps) {
   if (p.empty()) return 0;
+  if (Loop(x.loop) == Loop::wgmma) return wgmma_seconds(p, x, caps);
   const Tiling t = tiling(p, x);
   constexpr double hertz = 1.7e9, launch = 2e-6;
   const double cores = std::max(1, caps.cores), results = double(p.batches * p.m * p.n);
@@ -56,6 +57,7 @@ double estimate_seconds(const Problem& p, const Params& x, const backend::Caps& 
       flying = resident * double((x.stages - 1) * x.block_k * (x.block_m + x.block_n)) * element;
       break;
     }
+    case Loop::wgmma: break;
     case Loop::scalar: {
       const double tm = double(x.block_m / x.waves_m / 4), tn = double(x.block_n / x.waves_n / 8);
       double rate = f32_cycle * tm * tn / (tm * tn + tm + tn) * busy;
@@ -103,6 +105,10 @@ Axes axes_of(const Problem& p, const backend::Caps& caps) {
   const bool mma = may_use_mma(p, caps), stream = may_stream(p);
   Axes axes;
   axes.loop = {int64_t(mma ? Loop::mma : Loop::scalar)};
+  if (may_use_wgmma(p, caps)) {
+    if (p.m > 128) axes.loop.clear();  // what short products want is open
+    axes.loop.push_back(int64_t(Loop::wgmma));
+  }
   axes.block_m = blocks_of(mma ? 16 : 8, mma ? 256 : 128, p.m);
   axes.block_n = blocks_of(mma ? 32 : 16, mma ? 256 : 128, p.n);
   axes.block_k = mma ? std::vector<int64_t>{32, 64} : std::vector<int64_t>{8, 16};
@@ -124,15 +130,24 @@ Axes axes_of(const Problem& p, const backend::Caps& caps) {
 
 Space<Params> with_rules(const Problem& p, const backend::Caps& caps, const Axes& axes) {
   Space<Params> rules;
-  rules.axis("loop", &Params::loop, axes.loop)
-      .axis("block_m", &Params::block_m, axes.block_m)
-      .axis("block_n", &Params::block_n, axes.block_n)
-      .axis("block_k", &Params::block_k, axes.block_k)
-      .axis("waves_m", &Params::waves_m, axes.waves_m)
-      .axis("waves_n", &Params::waves_n, axes.waves_n)
-      .axis("waves_k", &Params::waves_k, axes.waves_k)
-      .axis("stages", &Params::stages, axes.stages)
-      .axis("split", &Params::split, axes.split);
+  const bool views = may_use_wgmma(p, caps);
+  const auto axis = [&](const char* name, int64_t Params::*member, const std::vector<int64_t>& values) {
+    rules.axis_by(name, member, [=](const Params& x) { return Loop(x.loop) == Loop::wgmma ? wgmma_values(p, caps, member, x) : values; });
+  };
+  rules.axis("loop", &Params::loop, axes.loop);
+  axis("block_m", &Params::block_m, axes.block_m);
+  axis("block_n", &Params::block_n, axes.block_n);
+  axis("block_k", &Params::block_k, axes.block_k);
+  if (views) axis("schedule", &Params::schedule, {0});
+  axis("waves_m", &Params::waves_m, axes.waves_m);
+  axis("waves_n", &Params::waves_n, axes.waves_n);
+  axis("waves_k", &Params::waves_k, axes.waves_k);
+  axis("split", &Params::split, axes.split);
+  if (views) {
+    axis("finish", &Params::finish, {0});
+    axis("raster", &Params::raster, {8});
+  }
+  axis("stages", &Params::stages, axes.stages);
   const auto is = [](const Params& x, Loop loop) { return Loop(x.loop) == loop; };
   const auto power_of_two = [](int64_t x) { return x > 0 && (x & (x - 1)) == 0; };
   const int64_t scratch = caps.scratch_bytes, threads = caps.max_threads_per_group, m = p.m, k = p.k;
@@ -141,9 +156,10 @@ Space<Params> with_rules(const Problem& p, const backend::Caps& caps, const Axes
       .require("the device runs groups of waves of 32 threads", [wave = caps.lanes_per_wave](const Params&) { return wave == kWave; })
       .require("sizes are powers of two",
                [=](const Params& x) {
+                 if (is(x, Loop::wgmma)) return true;
                  for (const int64_t size : {x.block_m, x.block_n, x.block_k, x.waves_m, x.waves_n, x.waves_k})
                    if (!power_of_two(size) || size > 1024) return false;
-                 return x.loop >= 0 && x.loop <= int64_t(Loop::stream) && x.stages >= 2 && x.stages <= 8 && x.split >= 1;
+                 return x.loop >= 0 && x.loop <= int64_t(Loop::wgmma) && x.stages >= 2 && x.stages <= 8 && x.split >= 1;
                })
       .require("tensor cores take f16 and bf16 and need \"mma\", \"ldmatrix\" and \"cp_async\"",
                [=, legal = may_use_mma(p, caps)](const Params& x) { return !is(x, Loop::mma) || legal; })
@@ -170,7 +186,7 @@ Space<Params> with_rules(const Problem& p, const backend::Caps& caps, const Axes
                })
       .require("what a wave computes is not long and thin",
                [=](const Params& x) {
-                 if (is(x, Loop::stream)) return true;
+                 if (is(x, Loop::stream) || is(x, Loop::wgmma)) return true;
                  const int64_t wm = x.block_m / x.waves_m, wn = x.block_n / x.waves_n;
                  return x.waves_m == 1 || x.waves_n == 1 ? wm * 8 >= wn && wm <= wn * 4 : wm * 4 >= wn && wm <= wn * 4;
                })
@@ -181,15 +197,17 @@ Space<Params> with_rules(const Problem& p, const backend::Caps& caps, const Axes
       .require("registers of a thread fit 255, those of a group 65536",
                [=](const Params& x) {
                  const Tiling t = tiling(p, x);
-                 return t.registers <= 255 && t.threads * t.registers <= 65536;
+                 return is(x, Loop::wgmma) || (t.registers <= 255 && t.threads * t.registers <= 65536);
                })
       .require("the grid fits 2^31 groups", [=](const Params& x) { return tiling(p, x).groups < (int64_t(1) << 31); });
+  wgmma_rules(rules, p, caps);
   return rules;
 }
 
 }  // namespace
 
 Tiling tiling(const Problem& p, const Params& x) {
+  if (Loop(x.loop) == Loop::wgmma) return wgmma_tiling(p, x);
   Tiling t;
   const int64_t element = ir::bytes_of(p.arithmetic), words = std::max<int64_t>(1, element / 4), access = 16 / element;
   const Loop loop = Loop(x.loop);
@@ -225,6 +243,7 @@ Tiling tiling(const Problem& p, const Params& x) {
       t.registers = (p.m * s.columns + 3 * s.width) * words + s.columns * 8 + 64;
       break;
     }
+    case Loop::wgmma: break;
     case Loop::scalar: {
       const int64_t tm = std::max<int64_t>(1, wave_m / 4), tn = std::max<int64_t>(1, wave_n / 8), vm = std::min(tm, access);
       t.scratch_bytes = std::max(2 * x.block_k * (x.block_m + x.block_n + 2 * access), waves * 4 * vm * (wave_n + access)) * element;
@@ -245,14 +264,8 @@ Space<Params> space(const Problem& problem, const backend::Caps& caps) {
   Space<Params> made = with_rules(problem, caps, axes);
   Params best;
   double best_seconds = INFINITY;
-  for (const int64_t loop : axes.loop) for (const int64_t bm : axes.block_m) for (const int64_t bn : axes.block_n) for (const int64_t bk : axes.block_k)
-    for (const int64_t wm : axes.waves_m) for (const int64_t wn : axes.waves_n) for (const int64_t wk : axes.waves_k)
-      for (const int64_t stages : axes.stages) for (const int64_t split : axes.split) {
-        Params x;
-        x.loop = loop, x.block_m = bm, x.block_n = bn, x.block_k = bk, x.waves_m = wm, x.waves_n = wn, x.waves_k = wk, x.stages = stages, x.split = split;
-        if (!made.broken_rule(x).empty()) continue;
-        if (const double seconds = estimate_seconds(problem, x, caps); seconds < best_seconds) best_seconds = seconds, best = x;
-      }
+  for (const Params& x : made.legal_points())
+    if (const double seconds = estimate_seconds(problem, x, caps); seconds < best_seconds) best_seconds = seconds, best = x;
   return made.prefer(best).estimate([problem, caps](const Params& x) { return 1e3 * estimate_seconds(problem, x, caps); });
 }
 
