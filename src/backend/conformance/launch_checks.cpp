@@ -182,6 +182,38 @@ std::string time_passes_an_error_of_the_work_on(Bench& bench) {
   return {};
 }
 
+// Whether it is run while it is recorded is the device's choice; each replay runs all of it, in order.
+std::string a_recording_is_replayed_whole_and_in_order(Bench& bench) {
+  constexpr int64_t groups = 1009;
+  const Memory a(bench.device(), 4 * groups), b(bench.device(), 4 * groups);
+  RTX_HOLDS_OR_RETURN(a.pointer && b.pointer, a.error + b.error);
+  RTX_DONE_OR_RETURN(bench.kernel("conformance_affine"));
+  const auto function = bench.kernel("conformance_affine");
+  RTX_DONE_OR_RETURN(function);
+  std::vector<float> x(groups, 1.f);
+  Device& device = bench.device();
+  void* there[] = {a.pointer, b.pointer};
+  auto recording = device.capture([&](Stream stream) -> Status {
+    RTX_CHECK(device.launch(*function, {groups, 1, 1}, {1, 1, 1}, 0, there, 2, stream));
+    return device.copy_within(a.pointer, b.pointer, 4 * groups, stream);
+  });
+  RTX_DONE_OR_RETURN(recording);
+  RTX_DONE_OR_RETURN(write(device, a, x));
+  for (int turn = 0; turn < 3; ++turn) RTX_DONE_OR_RETURN(device.replay(**recording, nullptr));
+  RTX_DONE_OR_RETURN(read(device, &x, a));
+  for (const float found : x)
+    RTX_HOLDS_OR_RETURN(found == 40.f, "after three replays an element is " + std::to_string(found) + ", not 40");
+  return {};
+}
+
+std::string a_recording_passes_an_error_of_the_work_on(Bench& bench) {
+  auto recording = bench.device().capture([](Stream) { return Status(error_of(ErrorKind::device, "the work failed")); });
+  const Status status = recording.ok() ? bench.device().replay(**recording, nullptr) : Status(recording.error());
+  RTX_HOLDS_OR_RETURN(!status.ok(), "failed work was recorded and replayed");
+  RTX_HOLDS_OR_RETURN(status.error().what == "the work failed", "the error was replaced by " + status.error().text());
+  return {};
+}
+
 }  // namespace
 
 std::vector<Check> launch_checks() {
@@ -193,7 +225,9 @@ std::vector<Check> launch_checks() {
           {"a_launch_sees_what_the_one_before_it_wrote", a_launch_sees_what_the_one_before_it_wrote},
           {"four_threads_may_launch_at_once", four_threads_may_launch_at_once},
           {"time_is_positive_and_grows_with_the_work", time_is_positive_and_grows_with_the_work},
-          {"time_passes_an_error_of_the_work_on", time_passes_an_error_of_the_work_on}};
+          {"time_passes_an_error_of_the_work_on", time_passes_an_error_of_the_work_on},
+          {"a_recording_is_replayed_whole_and_in_order", a_recording_is_replayed_whole_and_in_order},
+          {"a_recording_passes_an_error_of_the_work_on", a_recording_passes_an_error_of_the_work_on}};
 }
 
 }  // namespace rtx::backend::conformance

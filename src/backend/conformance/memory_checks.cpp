@@ -84,6 +84,25 @@ std::string copies_may_start_anywhere_and_touch_nothing_else(Bench& bench) {
   return {};
 }
 
+std::string a_copy_within_the_device_touches_nothing_else(Bench& bench) {
+  for (const int64_t bytes : kSizes) {
+    const Memory from(bench.device(), bytes), to(bench.device(), bytes + 2);
+    RTX_HOLDS_OR_RETURN(from.pointer && to.pointer, from.error + to.error);
+    const auto sent = pattern(bytes);
+    RTX_DONE_OR_RETURN(write(bench.device(), from, sent));
+    RTX_DONE_OR_RETURN(bench.device().fill(to.pointer, std::byte{0x11}, bytes + 2, nullptr));
+    RTX_DONE_OR_RETURN(
+        bench.device().copy_within(static_cast<std::byte*>(to.pointer) + 1, from.pointer, bytes, nullptr));
+    std::vector<unsigned char> found(static_cast<size_t>(bytes + 2));
+    RTX_DONE_OR_RETURN(read(bench.device(), &found, to));
+    RTX_HOLDS_OR_RETURN(found.front() == 0x11 && found.back() == 0x11,
+                        "a copy of " + std::to_string(bytes) + " bytes wrote beyond them");
+    RTX_HOLDS_OR_RETURN(std::equal(sent.begin(), sent.end(), found.begin() + 1),
+                        std::to_string(bytes) + " bytes arrived changed");
+  }
+  return {};
+}
+
 std::string a_fill_writes_its_bytes_and_no_other(Bench& bench) {
   for (const int64_t bytes : kSizes) {
     const Memory memory(bench.device(), bytes + 2);
@@ -130,6 +149,7 @@ std::vector<Check> memory_checks() {
       {"exhausted_memory_is_an_error_that_names_the_size", exhausted_memory_is_an_error_that_names_the_size},
       {"copies_bring_back_what_they_took_at_any_size", copies_bring_back_what_they_took_at_any_size},
       {"copies_may_start_anywhere_and_touch_nothing_else", copies_may_start_anywhere_and_touch_nothing_else},
+      {"a_copy_within_the_device_touches_nothing_else", a_copy_within_the_device_touches_nothing_else},
       {"a_fill_writes_its_bytes_and_no_other", a_fill_writes_its_bytes_and_no_other},
       {"moving_no_bytes_is_no_error", moving_no_bytes_is_no_error},
       {"flushing_caches_changes_no_memory", flushing_caches_changes_no_memory}};

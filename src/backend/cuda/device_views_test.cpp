@@ -37,7 +37,7 @@ const Driver& encoder() {
       int cuGetProcAddress_v2(const char* s, void** f, int v, unsigned long g, int* r) {
         *f = !strcmp(s, "cuDeviceGetCount") ? (void*)count : !strcmp(s, "cuTensorMapEncodeTiled") ? (void*)encode : (void*)any; *r = 0; return 0; })";
     EXPECT_EQ(std::system(("cc -w -shared -fPIC -o " + base + ".so " + base + ".c").c_str()), 0);
-    return *Driver::open(base + ".so");
+    return *Driver::open({base + ".so"});
   }();
   return *driver;
 }

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include "base/files.h"
+
 namespace rtx::backend::cuda {
 
 namespace {
@@ -16,8 +18,10 @@ using FindSymbol = CuResult (*)(const char* symbol, void** function, int version
 
 }  // namespace
 
-Result<std::shared_ptr<const Driver>> Driver::open(const std::string& library) {
+Result<std::shared_ptr<const Driver>> Driver::open(const DriverFiles& files) {
   std::shared_ptr<Driver> out(new Driver);
+  out->files_ = files;
+  const std::string& library = files.library;
   out->handle_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!out->handle_) {
     const char* text = dlerror();
@@ -50,7 +54,17 @@ Result<std::shared_ptr<const Driver>> Driver::open(const std::string& library) {
   out->version_ = version;
   RTX_CHECK(out->check("cannot count CUDA devices", table.device_count(&out->devices_)));
   if (out->devices_ == 0) return unusable("the driver sees no device", "check nvidia-smi and CUDA_VISIBLE_DEVICES");
+  // The kernel module's file costs nothing to read, NVML's start tens of milliseconds.
+  const auto told = read_plain_file(files.version_file, 4096);
+  std::string release = told.ok() ? version_in_proc(*told) : std::string();
+  if (release.empty() && out->management().ok()) release = (*out->management())->driver_version();
+  out->name_ = "CUDA " + version_text(version) + (release.empty() ? std::string() : " (driver " + release + ")");
   return std::shared_ptr<const Driver>(std::move(out));
+}
+
+const Result<std::shared_ptr<const Nvml>>& Driver::management() const {
+  std::call_once(management_once_, [this] { management_ = Nvml::open(files_.management); });
+  return management_;
 }
 
 // The library stays open: a driver's threads and exit handlers live in it.

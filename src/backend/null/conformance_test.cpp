@@ -19,6 +19,7 @@ const std::vector<conformance::Unsupported> kUnsupported = {
     {"a_launch_sees_what_the_one_before_it_wrote", "the null device computes nothing"},
     {"four_threads_may_launch_at_once", "the null device refuses every launch"},
     {"time_is_positive_and_grows_with_the_work", "the null device refuses every launch"},
+    {"a_recording_is_replayed_whole_and_in_order", "the null device refuses every launch"},
     {"a_module_survives_its_twin", "the null device refuses every launch"},
 };
 // Not today, and what it needs. A copy of this folder moves the lines above down here and takes one away with
