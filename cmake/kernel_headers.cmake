@@ -3,7 +3,7 @@
 # What GPU kernels share is compiled over the emulator's primitives; capabilities that the emulator does not
 # play yet and the vendors' own preludes are left to those backends.
 
-set(not_here "(cuda|hip|metal|wgmma|tma|mfma|wmma|simdgroup)")
+set(not_here "(cuda|hip|metal|mfma|wmma|simdgroup)")
 set(checked ${device_headers} ${preludes} "${src}/codegen/gpu.inc.h")
 list(FILTER checked EXCLUDE REGEX "(device_${not_here}[^/]*\\.h|backend/${not_here}/[^/]*)$")
 
@@ -12,7 +12,11 @@ foreach(header IN LISTS checked)
   cmake_path(RELATIVE_PATH header BASE_DIRECTORY "${src}" OUTPUT_VARIABLE relative)
   string(MAKE_C_IDENTIFIER "${relative}" name)
   set(content "")
-  if(relative MATCHES "(device_(gpu|mma)[^/]*|gpu\\.inc)\\.h$")
+  if(relative MATCHES "device_(wgmma|tma)[^/]*\\.h$")
+    string(APPEND content "#include \"backend/emulator/prelude.h\"\n#include \"backend/emulator/prelude_hopper.h\"\n#include \"codegen/gpu.inc.h\"\n")
+  elseif(relative MATCHES "emulator/prelude_hopper\\.h$")
+    string(APPEND content "#include \"backend/emulator/prelude.h\"\n")
+  elseif(relative MATCHES "(device_(gpu|mma)[^/]*|gpu\\.inc)\\.h$")
     string(APPEND content "#include \"backend/emulator/prelude.h\"\n#include \"codegen/gpu.inc.h\"\n")
   elseif(NOT relative MATCHES "^backend/")
     string(APPEND content "#include \"backend/cpu/prelude.h\"\n")

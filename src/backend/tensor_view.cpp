@@ -53,7 +53,7 @@ std::string problem_of(const TensorView& view, const void* pointer) {
   const int64_t row = view.box[0] * bytes_of(view.element);
   if (row % 16 != 0) return "a row of its box has " + number(row) + " bytes, no multiple of 16";
   if (view.swizzle != 0 && view.swizzle != 32 && view.swizzle != 64 && view.swizzle != 128) return "there is no swizzle of " + number(view.swizzle) + " bytes";
-  if (view.swizzle != 0 && row > view.swizzle) return "a row of its box has " + number(row) + " bytes, its swizzle " + number(view.swizzle);
+  if (view.swizzle != 0 && row != view.swizzle) return "a row of its box has " + number(row) + " bytes, its swizzle " + number(view.swizzle);
   if (view.byte_offset < 0) return "its offset is " + number(view.byte_offset);
   const auto address = reinterpret_cast<uintptr_t>(pointer) + static_cast<uintptr_t>(view.byte_offset);
   if (address % 16 != 0) return "its memory begins " + number(static_cast<int64_t>(address % 16)) + " bytes past a multiple of 16";

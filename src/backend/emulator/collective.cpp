@@ -4,29 +4,13 @@
 #include <cstdint>
 #include <cstring>
 
+#include "backend/emulator/number.h"
+
 namespace rtx::backend::emulator {
 
 namespace {
 
 using rtx_emulation::Collective;
-
-float from_f16(uint32_t bits) {
-  const uint32_t magnitude = (bits & 0x7fffu) << 13;
-  float number;
-  std::memcpy(&number, &magnitude, 4);
-  number *= 0x1p112f;
-  uint32_t code;
-  std::memcpy(&code, &number, 4);
-  if (magnitude >= 0x0f800000u) code = magnitude | 0x7f800000u;
-  code |= (bits & 0x8000u) << 16;
-  std::memcpy(&number, &code, 4);
-  return number;
-}
-float from_word(uint32_t code) {
-  float number;
-  std::memcpy(&number, &code, 4);
-  return number;
-}
 
 std::string shuffle(Collective* const* lanes, int count) {
   unsigned long long values[kWave];
@@ -149,6 +133,7 @@ std::string perform(Collective* const* lanes, int count, const SharedMemory& sha
   switch (kind) {
     case Collective::barrier: break;
     case Collective::shuffle: return shuffle(lanes, count);
+    case Collective::elect: break;  // each says for itself whether it is lane 0
     case Collective::any: vote(lanes, count, true); break;
     case Collective::all: vote(lanes, count, false); break;
     case Collective::store_matrix:

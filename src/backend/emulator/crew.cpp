@@ -24,6 +24,7 @@ const char* name_of(Collective::Kind kind) {
     case Collective::shuffle: return "a shuffle";
     case Collective::any: return "wave_any";
     case Collective::all: return "wave_all";
+    case Collective::elect: return "elect_one";
     case Collective::load_matrix: return "load_matrix";
     case Collective::load_matrix_transposed: return "load_matrix_transposed";
     case Collective::store_matrix: return "store_matrix";
@@ -107,7 +108,27 @@ struct Crew::Hooks {
     crew->fail([&] { return crew->thread_of_group() + " called trap() in line " + std::to_string(line); });
   }
 
-  static constexpr rtx_emulation::Hooks table = {barrier, collective, copy_async, copy_async_commit, copy_async_wait, misaligned, trap};
+  static void barrier_arrive(int id, int count, int line) { Inside()->arrive_barrier(id, count, line); }
+  static void mbarrier(const rtx_emulation::Mbarrier& request) { Inside()->mbarrier(request); }
+  static void box(const rtx_emulation::Box& request) {
+    Inside crew;
+    crew->attempt([&] { return crew->start_box(request); });
+  }
+  static void product(const rtx_emulation::Product& mine) {
+    Inside crew;
+    crew->attempt([&] { return crew->product(mine); });
+  }
+  static void groups(const rtx_emulation::Groups& request) { Inside()->groups(request); }
+  static void proxy_fence() { Inside()->proxy_fence(); }
+  static void registers(int count, bool grow, int line) {
+    Inside crew;
+    crew->attempt([&] { return crew->change_registers(count, grow, line); });
+  }
+  static void cluster_barrier(int line) { Inside()->enter_cluster_barrier(line); }
+  static void* remote(const void* at, int bytes, int rank, int line) { return Inside()->remote(at, bytes, rank, line); }
+
+  static constexpr rtx_emulation::Hooks table = {barrier, collective, copy_async, copy_async_commit, copy_async_wait, misaligned, trap,
+                                                 barrier_arrive, mbarrier, box, product, groups, proxy_fence, registers, cluster_barrier, remote};
 };
 
 Crew::Crew() : signal_stack_(kSignalStackBytes) {}
@@ -154,25 +175,28 @@ void Crew::give_up() {
 void Crew::make_ready(int thread) {
   fibers_[static_cast<size_t>(thread)].state = State::ready;
   if (run_->order == Order::backward) {
-    head_ = (head_ + kMostThreads - 1) % kMostThreads;
+    head_ = (head_ + kMostFibers - 1) % kMostFibers;
     ready_[head_] = thread;
   } else {
-    ready_[(head_ + queued_) % kMostThreads] = thread;
+    ready_[(head_ + queued_) % kMostFibers] = thread;
   }
   ++queued_;
 }
 
 void Crew::wait() {
+  for (; queued_ == 0 && !loads_.empty(); loads_.pop_front()) perform(loads_.front());  // the machine could not have put them off any longer
   if (queued_ == 0) fail([&] { return "its threads wait for each other and none can go on: " + who_waits(); });
   if (run_->expired.load(std::memory_order_relaxed)) fail([&] { return "it did not end within its time: " + who_waits(); });
   const int next = ready_[head_];
-  head_ = (head_ + 1) % kMostThreads;
+  head_ = (head_ + 1) % kMostFibers;
   --queued_;
   if (next != current_) switch_to(next);
 }
 
 void Crew::end_thread() {
+  attempt([&] { return what_is_left(); });
   fibers_[static_cast<size_t>(current_)].state = State::ended;
+  --member().alive;
   if (--alive_ == 0) give_up();
   wait();
 }
@@ -186,49 +210,57 @@ void Crew::enter_barrier(int id, int count, int line) {
   mine.line = line;
   mine.barrier = id;
   mine.count = id == 0 ? run_->threads : count;
-  if (++at_barrier_[id] == mine.count) release(id);
+  if (++member().at_barrier[id] == mine.count) release(id, mine.count);
   wait();
 }
 
-void Crew::release(int id) {
-  at_barrier_[id] = 0;
-  const int count = fibers_[static_cast<size_t>(current_)].count;
+void Crew::arrive_barrier(int id, int count, int line) {
+  if (id < 1 || id > 15 || count <= 0 || count % kWave != 0 || count > run_->threads)
+    fail([&] { return thread_of_group() + " arrives at barrier " + std::to_string(id) + " of " + std::to_string(count) + " threads in line " + std::to_string(line); });
+  if (++member().at_barrier[id] == count) release(id, count);
+}
+
+void Crew::release(int id, int count) {
+  member().at_barrier[id] = 0;
   const bool backward = run_->order == Order::backward;
+  const int first = first_thread(), end = first + run_->threads;
   // Backward pushes to the front, so the last one pushed runs first.
   for (int k = 0; k < run_->threads; ++k) {
-    const int t = order_[static_cast<size_t>(backward ? run_->threads - 1 - k : k)];
+    const int t = first + order_[static_cast<size_t>(backward ? run_->threads - 1 - k : k)];
     const Fiber& fiber = fibers_[static_cast<size_t>(t)];
-    const Fiber& leader = fibers_[static_cast<size_t>(t / kWave * kWave)];
+    const int wave = first + (t - first) / kWave * kWave;
+    const Fiber& leader = fibers_[static_cast<size_t>(wave)];
     if (fiber.state != State::at_barrier || fiber.barrier != id) {
       if (id == 0) continue;
       // A wave comes to a named barrier as a whole.
-      for (int l = t / kWave * kWave; l < std::min(run_->threads, (t / kWave + 1) * kWave); ++l) {
+      for (int l = wave; l < std::min(end, wave + kWave); ++l) {
         const Fiber& other = fibers_[static_cast<size_t>(l)];
         if (other.state == State::at_barrier && other.barrier == id)
-          fail([&] { return "only some threads of wave " + std::to_string(t / kWave) + " came to barrier " + std::to_string(id) + ": " + who_waits(); });
+          fail([&] { return "only some threads of wave " + std::to_string((t - first) / kWave) + " came to barrier " + std::to_string(id) + ": " + who_waits(); });
       }
       continue;
     }
     if (fiber.count != count) fail([&] { return "threads wait at barrier " + std::to_string(id) + " for different counts, " + std::to_string(fiber.count) + " and " + std::to_string(count) + ": " + who_waits(); });
     if (leader.line != fiber.line && leader.line != 0)
-      fail([&] { return "the threads of wave " + std::to_string(t / kWave) + " wait at different barriers: " + who_waits(); });
+      fail([&] { return "the threads of wave " + std::to_string((t - first) / kWave) + " wait at different barriers: " + who_waits(); });
   }
   for (int k = 0; k < run_->threads; ++k) {
-    const int t = order_[static_cast<size_t>(backward ? run_->threads - 1 - k : k)];
+    const int t = first + order_[static_cast<size_t>(backward ? run_->threads - 1 - k : k)];
     Fiber& fiber = fibers_[static_cast<size_t>(t)];
     if (fiber.state == State::at_barrier && fiber.barrier == id) make_ready(t);
   }
 }
 
 bool Crew::perform_together(Collective* const* parts, int lanes) {
-  const std::string wrong = perform(parts, lanes, scratch_, run_->has_store_matrix);
+  const std::string wrong = emulator::perform(parts, lanes, member().scratch, run_->has_store_matrix);
   if (!wrong.empty()) note(thread_of_group() + " and its wave in " + name_of(parts[0]->kind) + ", line " + std::to_string(parts[0]->line) + ": " + wrong);
   return wrong.empty();
 }
 
 void Crew::enter_collective(Collective& mine) {
   Fiber& fiber = fibers_[static_cast<size_t>(current_)];
-  const int wave = current_ / kWave, first = wave * kWave, lanes = std::min(kWave, run_->threads - first);
+  const int of_group = thread() / kWave, first = first_thread() + of_group * kWave, lanes = std::min(kWave, run_->threads - of_group * kWave);
+  const int wave = member_number() * (kMostThreads / kWave) + of_group;
   fiber.part = &mine;
   fiber.line = mine.line;
   fiber.state = State::in_collective;
@@ -242,7 +274,7 @@ void Crew::enter_collective(Collective& mine) {
     const Fiber& other = fibers_[static_cast<size_t>(first + l)];
     parts[l] = other.part;
     if (parts[l]->line != parts[0]->line || parts[l]->kind != parts[0]->kind)
-      fail([&] { return "the threads of wave " + std::to_string(wave) + " do different things together: " + who_waits(); });
+      fail([&] { return "the threads of wave " + std::to_string(of_group) + " do different things together: " + who_waits(); });
   }
   if (!perform_together(parts, lanes)) give_up();
   fiber.state = State::ready;
@@ -257,7 +289,7 @@ void Crew::enter_collective(Collective& mine) {
 
 void Crew::copy(const Copy& request) {
   const auto where = [&] { return thread_of_group() + " starts a copy in line " + std::to_string(request.line); };
-  if (!scratch_.holds(request.to, static_cast<size_t>(request.bytes))) fail([&] { return where() + " to a place outside of its group's scratch"; });
+  if (!member().scratch.holds(request.to, static_cast<size_t>(request.bytes))) fail([&] { return where() + " to a place outside of its group's scratch"; });
   if (reinterpret_cast<uintptr_t>(request.to) % static_cast<uintptr_t>(request.bytes) != 0 ||
       reinterpret_cast<uintptr_t>(request.from) % static_cast<uintptr_t>(request.bytes) != 0)
     fail([&] { return where() + " of " + std::to_string(request.bytes) + " bytes that is not aligned to them"; });
@@ -297,11 +329,12 @@ void Crew::complete(int open) {
 
 // Copies that nobody waited for end with their group; by then they may have landed on what was written later.
 bool Crew::check_open_copies() {
-  for (int t = 0; t < run_->threads; ++t) {
+  for (int t = 0; t < fiber_count_; ++t) {
     const Copies& theirs = copies_[static_cast<size_t>(t)];
     for (size_t k = theirs.done; k < theirs.list.size(); ++k)
       if (was_overtaken(theirs.list[k])) {
-        run_->fail("thread " + std::to_string(t) + " of group " + std::to_string(group_) + " never waited for its copy of line " +
+        current_ = t;
+        run_->fail(thread_of_group() + " never waited for its copy of line " +
                    std::to_string(theirs.list[k].line) + ", and its place was written meanwhile");
         return false;
       }
@@ -311,91 +344,128 @@ bool Crew::check_open_copies() {
 
 // ---- failures ---------------------------------------------------------------------------------------------------------------------
 
-std::string Crew::thread_of_group() const { return "thread " + std::to_string(current_) + " of group " + std::to_string(group_); }
+std::string Crew::thread_of_group() const { return "thread " + std::to_string(thread()) + " of group " + std::to_string(members_[static_cast<size_t>(member_number())].group); }
+std::string Crew::here(const char* does, int line) const { return thread_of_group() + " " + does + " in line " + std::to_string(line) + ": "; }
 
 // "threads 0-31 wait at barrier() in line 120, threads 32-63 have ended".
 std::string Crew::who_waits() const {
   const auto place = [&](int t) -> std::string {
     const Fiber& fiber = fibers_[static_cast<size_t>(t)];
+    const std::string line = " in line " + std::to_string(fiber.line);
     switch (fiber.state) {
       case State::ended: return " ended";
       case State::ready: return " can go on";
       case State::at_barrier:
-        return " at " + (fiber.barrier == 0 ? std::string("barrier()") : "barrier(" + std::to_string(fiber.barrier) + ", " + std::to_string(fiber.count) + ")") +
-               " in line " + std::to_string(fiber.line);
-      case State::in_collective: return " in " + std::string(name_of(fiber.part->kind)) + " in line " + std::to_string(fiber.line);
+        return " at " + (fiber.barrier == 0 ? std::string("barrier()") : "barrier(" + std::to_string(fiber.barrier) + ", " + std::to_string(fiber.count) + ")") + line;
+      case State::in_collective: return " in " + std::string(name_of(fiber.part->kind)) + line;
+      case State::at_products: return " in wgmma_wait" + line;
+      case State::at_cluster_barrier: return " at cluster_barrier()" + line;
+      case State::at_mbarrier:
+        return line + " for parity " + std::to_string(fiber.count) + " of " + members_[static_cast<size_t>(t / run_->threads)].mbarriers.text_at(static_cast<size_t>(fiber.barrier));
     }
     return {};
   };
   std::string out;
-  int parts = 0;
-  for (int t = 0; t < run_->threads && parts < 8;) {
-    const std::string here = place(t);
-    int end = t + 1;
-    while (end < run_->threads && place(end) == here) ++end;
-    out += (parts++ ? ", " : "") + span_of(t, end - 1) + here;
-    t = end;
-    if (parts == 8 && t < run_->threads) out += ", ...";
+  for (size_t m = 0; m < members_.size(); ++m) {
+    if (members_.size() > 1) out += (m ? "; group " : "group ") + std::to_string(members_[m].group) + ": ";
+    const int first = static_cast<int>(m) * run_->threads;
+    int parts = 0;
+    for (int t = 0; t < run_->threads && parts < 8;) {
+      const std::string here = place(first + t);
+      int end = t + 1;
+      while (end < run_->threads && place(first + end) == here) ++end;
+      out += (parts++ ? ", " : "") + span_of(t, end - 1) + here;
+      t = end;
+      if (parts == 8 && t < run_->threads) out += ", ...";
+    }
   }
   return out;
 }
 
 void Crew::note(std::string sentence) {
-  run_->fail(sentence.find(" group ") == std::string::npos ? "group " + std::to_string(group_) + ": " + sentence : std::move(sentence));
+  run_->fail(sentence.find(" group ") == std::string::npos && sentence.rfind("group ", 0) != 0 ? "group " + std::to_string(member().group) + ": " + sentence : std::move(sentence));
 }
 
 // ---- on the OS thread's own stack ---------------------------------------------------------------------------------------------------
 
 bool Crew::prepare(Run& run) {
   run_ = &run;
-  if (const Status reserved = stacks_.reserve(run.threads); !reserved.ok()) {
+  const int cluster = run.entry->cluster;
+  fiber_count_ = run.threads * cluster;
+  if (const Status reserved = stacks_.reserve(fiber_count_); !reserved.ok()) {
     run.fail(reserved.error().what + ": " + reserved.error().why);
     return false;
   }
-  const auto threads = static_cast<size_t>(run.threads);
-  if (fibers_.size() < threads) fibers_.resize(threads), copies_.resize(threads);
-  order_.resize(threads);
+  const auto fibers = static_cast<size_t>(fiber_count_);
+  if (fibers_.size() < fibers) fibers_.resize(fibers), copies_.resize(fibers), stores_.resize(fibers);
+  order_.resize(static_cast<size_t>(run.threads));
   for (int t = 0; t < run.threads; ++t) order_[static_cast<size_t>(t)] = run.order == Order::backward ? run.threads - 1 - t : t;
-  const size_t wanted = run.scratch_bytes + 2 * kZoneBytes + 2 * kScratchAlignment;
-  if (wanted > scratch_capacity_) {
-    scratch_memory_.reset(new (std::nothrow) std::byte[wanted]);
-    scratch_capacity_ = scratch_memory_ ? wanted : 0;
-    if (!scratch_memory_) {
-      run.fail("no memory for " + std::to_string(run.scratch_bytes) + " bytes of scratch");
-      return false;
-    }
-  }
-  const auto base = reinterpret_cast<uintptr_t>(scratch_memory_.get()) + kZoneBytes;
-  scratch_.at = scratch_memory_.get() + kZoneBytes + (kScratchAlignment - base % kScratchAlignment) % kScratchAlignment;
-  scratch_.bytes = run.scratch_bytes;
-  fill_pattern(scratch_.at - kZoneBytes, scratch_.bytes + 2 * kZoneBytes);
+  members_.resize(static_cast<size_t>(cluster));
+  for (Member& member : members_)
+    if (!give_scratch(member)) return false;
   return true;
 }
 
-void Crew::begin_group(int64_t group) {
-  group_ = group;
-  fill_pattern(scratch_.at, scratch_.bytes);
-  std::fill(std::begin(arrived_), std::end(arrived_), 0);
-  std::fill(std::begin(at_barrier_), std::end(at_barrier_), 0);
-  head_ = queued_ = 0;
-  alive_ = run_->threads;
-  for (int t = 0; t < run_->threads; ++t) {
-    Fiber& fiber = fibers_[static_cast<size_t>(t)];
-    stacks_.clean(t);
-    fiber = {};
-    fiber.stack = stacks_.start(t, thread_main, this);
-    Copies& copies = copies_[static_cast<size_t>(t)];
-    copies.list.clear(), copies.ends.clear();
-    copies.done = copies.first_open = 0;
-    Thread& thread = stacks_.thread(t);
-    thread = {&Hooks::table, scratch_.at, run_->arguments, group, run_->groups, t, run_->threads, this};
+bool Crew::give_scratch(Member& member) {
+  const size_t wanted = run_->scratch_bytes + 2 * kZoneBytes + 2 * kScratchAlignment;
+  if (wanted > member.capacity) {
+    member.memory.reset(new (std::nothrow) std::byte[wanted]);
+    member.capacity = member.memory ? wanted : 0;
+    if (!member.memory) {
+      run_->fail("no memory for " + std::to_string(run_->scratch_bytes) + " bytes of scratch");
+      return false;
+    }
   }
-  for (int k = 1; k < run_->threads; ++k) ready_[queued_++] = order_[static_cast<size_t>(k)];
-  current_ = order_[0];
+  const auto base = reinterpret_cast<uintptr_t>(member.memory.get()) + kZoneBytes;
+  member.scratch.at = member.memory.get() + kZoneBytes + (kScratchAlignment - base % kScratchAlignment) % kScratchAlignment;
+  member.scratch.bytes = run_->scratch_bytes;
+  fill_pattern(member.scratch.at - kZoneBytes, member.scratch.bytes + 2 * kZoneBytes);
+  member.products.resize(static_cast<size_t>((run_->threads + kWarpgroup - 1) / kWarpgroup));
+  return true;
 }
 
-bool Crew::run_group(int64_t group) {
-  begin_group(group);
+void Crew::begin_cluster(int64_t number) {
+  std::fill(std::begin(arrived_), std::end(arrived_), 0);
+  head_ = queued_ = at_cluster_barrier_ = 0;
+  alive_ = fiber_count_;
+  loads_.clear();
+  const auto cluster = static_cast<int64_t>(members_.size());
+  for (int64_t m = 0; m < cluster; ++m) {
+    Member& member = members_[static_cast<size_t>(m)];
+    member.group = number * cluster + m;
+    member.alive = run_->threads;
+    fill_pattern(member.scratch.at, member.scratch.bytes);
+    std::fill(std::begin(member.at_barrier), std::end(member.at_barrier), 0);
+    std::fill(std::begin(member.fenced), std::end(member.fenced), 0);
+    std::fill(std::begin(member.at_products), std::end(member.at_products), 0);
+    member.async.begin(member.scratch);
+    member.mbarriers.begin(member.scratch);
+    for (Products& products : member.products) products.begin();
+    for (int t = 0; t < run_->threads; ++t) {
+      const int f = static_cast<int>(m) * run_->threads + t;
+      Fiber& fiber = fibers_[static_cast<size_t>(f)];
+      stacks_.clean(f);
+      fiber = {};
+      fiber.stack = stacks_.start(f, thread_main, this);
+      Copies& copies = copies_[static_cast<size_t>(f)];
+      copies.list.clear(), copies.ends.clear();
+      copies.done = copies.first_open = 0;
+      Stores& stores = stores_[static_cast<size_t>(f)];
+      stores.list.clear(), stores.ends.clear();
+      stores.done = stores.first_open = 0;
+      Thread& thread = stacks_.thread(f);
+      thread = {&Hooks::table, member.scratch.at, run_->arguments, member.group, run_->groups, t, run_->threads, this, run_->maps.data(), static_cast<int>(m)};
+    }
+  }
+  const bool backward = run_->order == Order::backward;
+  for (int64_t m = 0; m < cluster; ++m)
+    for (const int t : order_) ready_[queued_++] = static_cast<int>(backward ? cluster - 1 - m : m) * run_->threads + t;
+  current_ = ready_[head_++];
+  --queued_;
+}
+
+bool Crew::run_cluster(int64_t number) {
+  begin_cluster(number);
   signal_ = 0;
   in_hook_ = true;
   on_fiber_ = true;
@@ -422,27 +492,31 @@ bool Crew::run_group(int64_t group) {
     return false;
   }
   if (run_->failed) return false;
-  if (!check_open_copies()) return false;
-  check_scratch(group);
-  return !run_->failed;
+  if (!check_open_copies() || !check_registers()) return false;
+  for (const Member& member : members_)
+    if (!check_scratch(member)) return false;
+  return true;
 }
 
-void Crew::check_scratch(int64_t group) {
-  const size_t behind = find_change(scratch_.at + scratch_.bytes, kZoneBytes), before = find_change(scratch_.at - kZoneBytes, kZoneBytes);
-  if (behind == kZoneBytes && before == kZoneBytes) return;
+bool Crew::check_scratch(const Member& member) {
+  const SharedMemory& scratch = member.scratch;
+  const size_t behind = find_change(scratch.at + scratch.bytes, kZoneBytes), before = find_change(scratch.at - kZoneBytes, kZoneBytes);
+  if (behind == kZoneBytes && before == kZoneBytes) return true;
   const bool past = behind != kZoneBytes;
-  const size_t distance = past ? behind : kZoneBytes - find_last_change(scratch_.at - kZoneBytes, kZoneBytes);
-  run_->fail("group " + std::to_string(group) + " wrote " + (past ? "past" : "before") + " its " + std::to_string(scratch_.bytes) + " bytes of scratch, " +
+  const size_t distance = past ? behind : kZoneBytes - find_last_change(scratch.at - kZoneBytes, kZoneBytes);
+  run_->fail("group " + std::to_string(member.group) + " wrote " + (past ? "past" : "before") + " its " + std::to_string(scratch.bytes) + " bytes of scratch, " +
              std::to_string(distance) + " bytes from its " + (past ? "end" : "start"));
+  return false;
 }
 
 void Crew::work(Run& run, int64_t begin, int64_t end) {
   if (run.failed || !prepare(run)) return;
   const SignalStack signal_stack(signal_stack_.data(), signal_stack_.size());
+  const int64_t clusters = run.groups / run.entry->cluster;
   run.join(pthread_self());
   Signal::enter(this);
-  for (int64_t g = begin; g < end && !run.failed; ++g)
-    if (!run_group(run.order == Order::backward ? run.groups - 1 - g : g)) break;
+  for (int64_t c = begin; c < end && !run.failed; ++c)
+    if (!run_cluster(run.order == Order::backward ? clusters - 1 - c : c)) break;
   Signal::leave();
   run.leave(pthread_self());
   run_ = nullptr;

@@ -75,11 +75,14 @@ class EmulatedDevice final : public Device {
     return Function{object.kernel(entry, static_cast<const rtx_emulation::Entry*>(symbol))};
   }
 
-  Status launch(Function function, Dim3 grid, Dim3 group, int64_t scratch_bytes, void* const* arguments, int count, Stream, std::span<const TensorView>) override {
+  Status launch(Function function, Dim3 grid, Dim3 group, int64_t scratch_bytes, void* const* arguments, int count, Stream,
+                std::span<const TensorView> views) override {
     const auto& kernel = *static_cast<const Kernel*>(function.handle);
     if (grid.count() <= 0) return success();
     RTX_CHECK(judge(kernel, group, scratch_bytes, arguments, count));
-    const Work work{&kernel, static_cast<int>(group.count()), grid.count(), scratch_bytes, arguments, count};
+    RTX_CHECK(judge_cluster(kernel, grid.count(), group.count()));
+    Work work{&kernel, static_cast<int>(group.count()), grid.count(), scratch_bytes, arguments, count, {}};
+    RTX_TRY(work.maps, make_maps(kernel, views, arguments, count));
     std::vector<Memory::Range> ranges;
     if (!options_.check || !distinct_ranges(work, &ranges)) return run(work, Order::forward);
 
@@ -138,6 +141,7 @@ class EmulatedDevice final : public Device {
     int64_t groups, scratch_bytes;
     void* const* arguments;
     int count;
+    std::vector<TensorMap> maps;
   };
 
   Status judge(const Kernel& kernel, Dim3 group, int64_t scratch_bytes, void* const* arguments, int count) const {
@@ -151,6 +155,31 @@ class EmulatedDevice final : public Device {
     for (int k = 0; k < count; ++k)
       if (arguments[k] && !memory_.find(arguments[k], 0)) return launch_failed(kernel.name, "argument " + std::to_string(k) + " is no device memory");
     return success();
+  }
+
+  Status judge_cluster(const Kernel& kernel, int64_t groups, int64_t threads) const {
+    const int cluster = kernel.entry->cluster;
+    if (cluster < 1 || cluster > kMostCluster) return launch_failed(kernel.name, "its clusters are of " + std::to_string(cluster) + " groups, at most " + std::to_string(kMostCluster) + " can be");
+    if (groups % cluster != 0) return launch_failed(kernel.name, "it is launched with " + std::to_string(groups) + " groups, no multiple of its clusters of " + std::to_string(cluster));
+    if (cluster > 1 && threads % kWave != 0) return launch_failed(kernel.name, "groups of a cluster have whole waves, not " + std::to_string(threads) + " threads");
+    return success();
+  }
+
+  Result<std::vector<TensorMap>> make_maps(const Kernel& kernel, std::span<const TensorView> views, void* const* arguments, int count) const {
+    const auto wrong = [&](size_t v, const std::string& why) { return launch_failed(kernel.name, "view " + std::to_string(v) + ": " + why); };
+    if (static_cast<int>(views.size()) != kernel.entry->views)
+      return launch_failed(kernel.name, "it is launched with " + std::to_string(views.size()) + " views, its text takes " + std::to_string(kernel.entry->views));
+    std::vector<TensorMap> out;
+    for (size_t v = 0; v < views.size(); ++v) {
+      const TensorView& view = views[v];
+      if (view.argument < 0 || view.argument >= count) return wrong(v, "its argument " + std::to_string(view.argument) + " is none of the launch's " + std::to_string(count));
+      const auto* const pointer = static_cast<const std::byte*>(arguments[view.argument]);
+      if (const std::string problem = problem_of(view, pointer); !problem.empty()) return wrong(v, problem);
+      if (!memory_.find(pointer, static_cast<size_t>(view.byte_offset + span_bytes(view))))
+        return wrong(v, "its " + std::to_string(span_bytes(view)) + " bytes reach past argument " + std::to_string(view.argument));
+      out.push_back(make_map(view, arguments[view.argument]));
+    }
+    return out;
   }
 
   // The allocations that the arguments point into; false when they are too large to be kept twice.
@@ -175,6 +204,7 @@ class EmulatedDevice final : public Device {
     run.scratch_bytes = static_cast<size_t>(work.scratch_bytes);
     run.has_store_matrix = caps_.has("store_matrix");
     run.order = order;
+    run.maps = work.maps;
     struct Share {
       EmulatedDevice* device;
       Run* run;
@@ -188,7 +218,7 @@ class EmulatedDevice final : public Device {
         crew->work(*mine.run, begin, end);
         mine.device->give_crew(std::move(crew));
       };
-      pool_.run(part, pass, work.groups, 0);
+      pool_.run(part, pass, work.groups / work.kernel->entry->cluster, 0);
     }
     if (run.failed) {
       const void* address = run.fault_address();

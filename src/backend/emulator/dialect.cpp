@@ -11,7 +11,8 @@ codegen::Dialect make_dialect(const Caps& caps) {
   dialect.preludes = {"backend/emulator/prelude_abi.h"};
   for (const auto& prelude : cuda::make_dialect(caps).preludes) {
     if (prelude == "backend/cuda/prelude.h") dialect.preludes.emplace_back("backend/emulator/prelude.h");
-    else if (prelude != "backend/cuda/prelude_hopper.h") dialect.preludes.push_back(prelude);
+    else if (prelude == "backend/cuda/prelude_hopper.h") dialect.preludes.emplace_back("backend/emulator/prelude_hopper.h");
+    else dialect.preludes.push_back(prelude);
   }
   return dialect;
 }

@@ -29,7 +29,7 @@ const int rtx_emulation_version = rtx_emulation::kVersion;
 #define KERNEL(name, arguments, threads, per_core)                                                                 \
   static void name##_thread();                                                                                     \
   extern "C" __attribute__((visibility("default"))) const rtx_emulation::Entry name##_entry;                       \
-  const rtx_emulation::Entry name##_entry = {name##_thread, arguments, threads};                                   \
+  const rtx_emulation::Entry name##_entry = {name##_thread, arguments, threads, 0, 1, per_core};                   \
   static void name##_thread()
 #define GROUP_LOOP(g) for (i64 g = group(), g##_once = 1; g##_once != 0; g##_once = 0)
 #define ARG(type, index) static_cast<type*>(rtx_emulation::self().arguments[index])

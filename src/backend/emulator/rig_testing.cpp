@@ -26,11 +26,11 @@ Rig::~Rig() {
   for (void* pointer : memory_) device_->release(pointer);
 }
 
-std::string Rig::launch(const std::string& kernel, Shape shape, const std::vector<void*>& arguments) {
+std::string Rig::launch(const std::string& kernel, Shape shape, const std::vector<void*>& arguments, const std::vector<TensorView>& views) {
   auto function = device_->function(*module_, kernel);
   if (!function.ok()) return function.error().text();
   const Status done = device_->launch(*function, {shape.groups, 1, 1}, {shape.threads, 1, 1}, shape.scratch, arguments.data(),
-                                      static_cast<int>(arguments.size()), nullptr);
+                                      static_cast<int>(arguments.size()), nullptr, views);
   return done.ok() ? std::string() : done.error().text();
 }
 

@@ -40,7 +40,7 @@ class Rig {
     int64_t scratch = 0;
   };
   // The error's text, empty when the launch went well.
-  std::string launch(const std::string& kernel, Shape shape, const std::vector<void*>& arguments);
+  std::string launch(const std::string& kernel, Shape shape, const std::vector<void*>& arguments, const std::vector<TensorView>& views = {});
 
  private:
   void* put_bytes(const void* from, int64_t bytes);
