@@ -2,6 +2,7 @@
 // What stages pass between them about one kernel: its text, its launches, its binary. Pure data, no vendor.
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rtx::backend {
@@ -59,6 +60,11 @@ struct KernelPlan {
   std::vector<Launch> steps;    // issued in order, each after the one before is complete
   std::string numerics_class;   // candidates of one class give the same bits: instruction, order along K, splits, reduction tree
 };
+
+// A plan's text may, instead of a kernel's source, be a call of a vendor's library that the device knows how to make: what a baseline
+// and a bench's peers are of. No compiler takes part: the text is the binary.
+inline constexpr std::string_view kLibraryCall = "library call 1\n";
+inline bool is_library_call(std::string_view text) { return text.substr(0, kLibraryCall.size()) == kLibraryCall; }
 
 // What one entry of a binary takes of a core, where the compiler says so (GPUs).
 struct KernelResources {

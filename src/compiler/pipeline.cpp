@@ -48,6 +48,11 @@ Result<Choice> vendor_choice(const backend::KernelPlan& plan, cache::Key key, co
   choice.tuning = "vendor library";
   choice.plan = plan;
   choice.numerics_class = plan.numerics_class;
+  if (backend::is_library_call(plan.text)) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(plan.text.data());
+    choice.binary.bytes.assign(bytes, bytes + plan.text.size());
+    return choice;
+  }
   key.op = "vendor";
   key.problem = plan.text;
   key.synth_sha.clear();
@@ -98,7 +103,7 @@ Result<Compiled> compile(const ir::Graph& graph, const Toolbox& toolbox, const O
   recognise_options.attention = options.fuse;
   out.graph = fuse::recognise(graph, recognise_options, &report.rewrites);
   if (auto valid = ir::verify(out.graph); !valid.ok()) return std::move(valid).error().in("after recognition");
-  RTX_TRY(out.partition, fuse::partition(out.graph, kernels::patterns(), {.fuse = options.fuse}));
+  RTX_TRY(out.partition, fuse::partition(out.graph, kernels::patterns(), {.fuse = options.fuse, .alone = options.alone}));
   report.refusals = out.partition.refusals;
   auto& regions = out.partition.regions;
   report.regions = static_cast<int>(regions.size());

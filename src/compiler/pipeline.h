@@ -29,6 +29,7 @@ struct Toolbox {  // one target's two sides and its spelling; made by tools
 
 struct Options {
   bool fuse = true;                  // false: the unfused baseline's structure
+  std::vector<ir::Op> alone;         // operators that no neighbour joins: what the library computes, beside our own fused rest
   bool tune = true;                  // false: validated first picks
   double budget_seconds = 60.0;      // for the whole model
   double budget_per_op_seconds = 10.0;

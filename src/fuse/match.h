@@ -73,5 +73,6 @@ std::vector<Rule> activation_rules();
 std::vector<Rule> softmax_rules();
 std::vector<Rule> rotary_rules();
 std::vector<Rule> attention_rules();
+std::vector<Rule> decompose_rules();  // the other way, for the unfused baseline
 
 }  // namespace rtx::fuse

@@ -6,6 +6,7 @@
 // regions they are aliases.
 #include <algorithm>
 #include <queue>
+#include <utility>
 
 #include "base/assert.h"
 #include "fuse/grow.h"
@@ -25,6 +26,7 @@ class Partitioner {
     std::vector<NodeId> all;
     for (size_t i = 0; i < graph_.nodes.size(); ++i)
       if (graph_.nodes[i].op != ir::Op::reshape) all.push_back(static_cast<NodeId>(i));
+    cover_alone(all);
     cover_nodes(all);
     std::vector<NodeId> copies;
     decide_reshapes(&copies);
@@ -36,6 +38,15 @@ class Partitioner {
   }
 
  private:
+  void cover_alone(const std::vector<NodeId>& anchors) {
+    std::vector<NodeId> alone;
+    for (NodeId node : anchors)
+      if (std::find(options_.alone.begin(), options_.alone.end(), graph_.node(node).op) != options_.alone.end()) alone.push_back(node);
+    const bool fuse = std::exchange(options_.fuse, false);
+    cover_nodes(alone);
+    options_.fuse = fuse;
+  }
+
   void cover_nodes(const std::vector<NodeId>& anchors) {
     if (!options_.fuse) {
       for (NodeId node : anchors)

@@ -109,6 +109,7 @@ ir::Graph to_fixed_point(ir::Graph graph, const RuleTable& rules, std::vector<Re
 ir::Graph recognise(const ir::Graph& graph, const RecogniseOptions& options, std::vector<Rewrite>* log) {
   RuleTable parts;
   for (auto* rules : kParts) parts.add(rules());
+  if (!options.attention) parts.add(decompose_rules());
   ir::Graph out = to_fixed_point(graph, parts, log);
   if (!options.attention) return out;
   RuleTable whole;

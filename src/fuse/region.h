@@ -35,6 +35,7 @@ struct Partition {
 
 struct PartitionOptions {
   bool fuse = true;  // false: one region per node (the unfused baseline)
+  std::vector<ir::Op> alone{};  // nodes of these operators are regions of their own, the rest is fused: a library computes them
 };
 
 // Covers every node with exactly one region or alias. Patterns are tried in order; growth keeps regions

@@ -13,6 +13,7 @@ const std::vector<Variable>& environment_table() {
       {"RTX_CACHE_MAX_MB", "size bound of that directory in MiB (default 2048)"},
       {"RTX_CXX", "C++ compiler of the cpu target (else the first of c++, g++, clang++ on PATH)"},
       {"RTX_OPENBLAS", "OpenBLAS library of the unfused baseline (else libopenblas.so.0)"},
+      {"RTX_VENDOR_LIBRARIES", "folders of cuBLASLt, cuDNN and cuFFT, joined by colons: libraries, toolkits, or a Python site-packages (else $CUDA_HOME, $CUDA_PATH, /usr/local/cuda, else where the loader finds them)"},
       {"RTX_NVRTC", "libnvrtc.so of the cuda target, or its folder (else in $CUDA_HOME, $CUDA_PATH, /usr/local/cuda*, else where the loader finds it)"},
       {"CUDA_HOME", "see RTX_NVRTC"},
       {"CUDA_PATH", "see RTX_NVRTC"},

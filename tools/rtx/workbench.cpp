@@ -9,7 +9,10 @@
 #include "backend/all_device.h"
 #include "backend/cpu/compile_vendor_gemm.h"
 #include "backend/cpu/identify.h"
+#include "backend/cuda/compile_library.h"
+#include "backend/cuda/library_search.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "bundle/bundle.h"
 #include "rtx/environment.h"
 #include "rtx/interrupt.h"
@@ -145,14 +148,52 @@ Result<std::unique_ptr<Workbench>> Workbench::open(const WorkbenchOptions& optio
 
 compiler::Toolbox Workbench::toolbox() { return {compiler_.get(), device_.get(), dialect_, cache_.get(), evaluator_.get()}; }
 
-Result<std::function<std::optional<backend::KernelPlan>(const ir::Graph&)>> Workbench::vendor_library() {
+namespace {
+
+backend::cuda::LibrarySearch library_search() {
+  backend::cuda::LibrarySearch search;
+  search.folders = split(environment("RTX_VENDOR_LIBRARIES").value_or(""), ':');
+  search.roots = {environment("CUDA_HOME").value_or(""), environment("CUDA_PATH").value_or("")};
+  return search;
+}
+
+}  // namespace
+
+Result<Workbench::Vendor> Workbench::vendor_library() {
+  constexpr const char* kNone = "no vendor library for the unfused baseline";
+  const auto& target = options_.target;
+  if (target == "cuda") {
+    auto path = backend::cuda::find_library(library_search(), backend::cuda::cublaslt_names());
+    if (!path.ok()) return error_of(ErrorKind::device, kNone, path.error().why, path.error().fix);
+    return Vendor([path = *path](const ir::Graph& body) { return backend::cuda::library_matmul(body, path); });
+  }
+  if (target != "cpu") return error_of(ErrorKind::device, kNone, "target " + target + " runs none", "use --target cpu or cuda");
   const std::string library = environment("RTX_OPENBLAS").value_or("libopenblas.so.0");
   // Global, because the emitted text calls cblas_sgemm by name.
   if (!dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL))
-    return error_of(ErrorKind::device, "no vendor library for the unfused baseline", std::string(dlerror()), "install OpenBLAS (apt-get install libopenblas0) or name it with RTX_OPENBLAS");
+    return error_of(ErrorKind::device, kNone, std::string(dlerror()), "install OpenBLAS (apt-get install libopenblas0) or name it with RTX_OPENBLAS");
   const int threads = device_->caps().cores;
-  return std::function<std::optional<backend::KernelPlan>(const ir::Graph&)>(
-      [threads](const ir::Graph& body) { return backend::cpu::vendor_gemm(body, threads); });
+  return Vendor([threads](const ir::Graph& body) { return backend::cpu::vendor_gemm(body, threads); });
+}
+
+std::vector<std::pair<std::string, Workbench::Vendor>> Workbench::peers(Console& console) {
+  std::vector<std::pair<std::string, Vendor>> out;
+  const auto add = [&](const char* name, Result<Vendor> vendor) {
+    if (vendor.ok()) out.emplace_back(name, *std::move(vendor));
+    else console.notice(vendor.error().what + ": " + vendor.error().why + "; its rows are left out");
+  };
+  if (options_.target != "cuda") {
+    add("openblas", vendor_library());
+    return out;
+  }
+  namespace cuda = backend::cuda;
+  const auto found = [&](const cuda::LibraryNames& names, auto plan) -> Result<Vendor> {
+    RTX_TRY(const std::string path, cuda::find_library(library_search(), names));
+    return Vendor([path, plan](const ir::Graph& body) { return plan(body, path); });
+  };
+  add("cublaslt", found(cuda::cublaslt_names(), [](const ir::Graph& body, const std::string& path) { return cuda::library_matmul(body, path); }));
+  add("cudnn", found(cuda::cudnn_names(), [](const ir::Graph& body, const std::string& path) { return cuda::library_attention(body, path); }));
+  return out;
 }
 
 }  // namespace rtx::tools

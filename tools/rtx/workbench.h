@@ -50,8 +50,11 @@ class Workbench {
   backend::Compiler& compiler() { return *compiler_; }
   cache::Cache& cache() { return *cache_; }
   const WorkbenchOptions& options() const { return options_; }
-  // The library of the unfused baseline, or why there is none.
-  Result<std::function<std::optional<backend::KernelPlan>(const ir::Graph&)>> vendor_library();
+  // The library of the unfused baseline, or why there is none: matrix products by OpenBLAS or cuBLASLt.
+  using Vendor = std::function<std::optional<backend::KernelPlan>(const ir::Graph&)>;
+  Result<Vendor> vendor_library();
+  // What a bench is measured against, each by its name; a library that is not here is left out with one notice.
+  std::vector<std::pair<std::string, Vendor>> peers(Console& console);
 
  private:
   WorkbenchOptions options_;

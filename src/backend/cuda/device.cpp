@@ -9,6 +9,7 @@
 #include "backend/cuda/caps.h"
 #include "backend/cuda/context.h"
 #include "backend/cuda/device_views.h"
+#include "backend/cuda/library_call.h"
 
 // Leaves the function where the context cannot be entered.
 #define RTX_ENTER()                           \
@@ -28,6 +29,7 @@ struct Entry {
   int64_t shared_bytes = kSharedWithoutAsking;  // allowed so far
   TensorMaps maps;
   std::mutex mutex;
+  LibraryCall* library = nullptr;  // what is launched instead of a function
 };
 
 class CudaModule final : public Module {
@@ -77,6 +79,25 @@ class Graph final : public Recording {
   std::shared_ptr<Context> context_;
 };
 
+// A step that a library computes, launched like a kernel.
+class LibraryModule final : public Module {
+ public:
+  LibraryModule(std::shared_ptr<Context> context, std::unique_ptr<LibraryCall> call, const std::string& name) : context_(std::move(context)), call_(std::move(call)) {
+    entry_.library = call_.get();
+    entry_.name = context_->name_of_kernel(name);
+  }
+  ~LibraryModule() override {
+    const Context::Scope scope(*context_);
+    call_.reset();
+  }
+  Entry& entry() { return entry_; }
+
+ private:
+  std::shared_ptr<Context> context_;
+  std::unique_ptr<LibraryCall> call_;
+  Entry entry_;
+};
+
 // The driver trusts an image's own offsets: what does not hold its section table is refused before it gets there.
 bool looks_like_cubin(std::span<const std::byte> image) {
   uint16_t machine = 0, entry_bytes = 0, entries = 0;
@@ -117,6 +138,11 @@ class CudaDevice final : public Device {
   }
 
   Result<std::unique_ptr<Module>> load(std::span<const std::byte> binary, const std::string& name) override {
+    if (const std::string_view text(reinterpret_cast<const char*>(binary.data()), binary.size()); is_library_call(text)) {
+      RTX_ENTER();
+      RTX_TRY(auto call, make_library_call(text, *this));
+      return std::unique_ptr<Module>(std::make_unique<LibraryModule>(context_, std::move(call), name));
+    }
     const std::string what = "cannot load kernel " + name;
     if (!looks_like_cubin(binary)) return error_of(ErrorKind::device, what, "the binary is not a cubin");
     RTX_ENTER();
@@ -133,6 +159,7 @@ class CudaDevice final : public Device {
     return std::unique_ptr<Module>(std::make_unique<CudaModule>(context_, module));
   }
   Result<Function> function(Module& module, const std::string& entry) override {
+    if (auto* library = dynamic_cast<LibraryModule*>(&module)) return Function{&library->entry()};
     RTX_ENTER();
     const Context::AsideOfCaptures aside(*driver_);
     return static_cast<CudaModule&>(module).entry(entry);
@@ -142,6 +169,12 @@ class CudaDevice final : public Device {
                 std::span<const TensorView> views) override {
     auto& entry = *static_cast<Entry*>(function.handle);
     if (grid.count() == 0) return success();
+    if (entry.library) {
+      RTX_ENTER();
+      RTX_CHECK(entry.library->run(arguments, count, stream_of(stream)));
+      context_->launched(entry.name, stream_of(stream));
+      return success();
+    }
     if (grid.y != 1 || grid.z != 1 || grid.x > kMostGroups)
       return error_of(ErrorKind::device, "cannot launch " + *entry.name, std::to_string(grid.count()) + " groups, at most " + std::to_string(kMostGroups) + " along x");
     if (scratch_bytes > caps_.scratch_bytes)
