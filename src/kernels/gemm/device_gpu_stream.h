@@ -88,6 +88,24 @@ DEVICE void stream_along_n(Sums& sums, const typename P::A* a, const typename P:
   UNROLL_BY(1) for (; k < depth; k += step) y[0] = row_of_b(k), add(y[0], k);
 }
 
+// The sums of waves, [WAVES_K][M][BN] in scratch, added in their order and handed to the epilogue. All threads call it.
+template <class P, int THREADS, class Epilogue> DEVICE void finish_waves(const Epilogue& epilogue, const Place& at) {
+  using T = typename P::T;
+  T* const all = static_cast<T*>(scratch);
+  barrier();
+  if constexpr (P::WAVES_K > 1) {
+    UNROLL_BY(1) for (int i = thread(); i < P::M * P::BN; i += THREADS) {
+      T sum = all[i];
+      UNROLL for (int w = 1; w < P::WAVES_K; ++w) sum = sum + all[w * P::M * P::BN + i];
+      all[i] = sum;
+    }
+    barrier();
+  }
+  const i64 count = least(P::BN, P::N - at.n);
+  UNROLL_BY(1) for (int m = thread() / P::ROW_THREADS; m < P::M; m += THREADS / P::ROW_THREADS)
+    epilogue.row(all + m * P::BN, at.batch, m, at.n, count, thread() % P::ROW_THREADS);
+}
+
 template <class P, class Epilogue> DEVICE void stream_columns(const typename P::A* a, const typename P::B* b, const Epilogue& epilogue, i64 g) {
   using G = Stream<P>;
   using T = typename P::T;
@@ -121,18 +139,7 @@ template <class P, class Epilogue> DEVICE void stream_columns(const typename P::
       UNROLL for (int by = WAVE / 2; by >= G::across; by /= 2) sum = sum + shuffle_xor(sum, by);
       if (wave_lane() < G::across) all[(wave_k * P::M + m) * P::BN + first + c] = sum;
     }
-  barrier();
-  if constexpr (P::WAVES_K > 1) {
-    UNROLL_BY(1) for (int i = thread(); i < P::M * P::BN; i += G::threads) {
-      T sum = all[i];
-      UNROLL for (int w = 1; w < P::WAVES_K; ++w) sum = sum + all[w * P::M * P::BN + i];
-      all[i] = sum;
-    }
-    barrier();
-  }
-  const i64 count = least(P::BN, P::N - at.n);
-  UNROLL_BY(1) for (int m = thread() / P::ROW_THREADS; m < P::M; m += G::threads / P::ROW_THREADS)
-    epilogue.row(all + m * P::BN, at.batch, m, at.n, count, thread() % P::ROW_THREADS);
+  finish_waves<P, G::threads>(epilogue, at);
 }
 
 }  // namespace gemm

@@ -26,6 +26,7 @@ Spelling spelling(Loop loop) {
   switch (loop) {
     case Loop::mma: return {"kernels/gemm/device_mma.h", "mma_tile", "Mma"};
     case Loop::stream: return {"kernels/gemm/device_gpu_stream.h", "stream_columns", "Stream"};
+    case Loop::mma_stream: return {"kernels/gemm/device_mma_stream.h", "mma_stream_columns", "MmaStream"};
     case Loop::scalar:
     case Loop::wgmma: break;
   }
@@ -37,7 +38,7 @@ std::string offset_text(const codegen::Index& index) {
 }
 
 void print_shape(Source& s, const Problem& p, const Params& x, const Tiling& t, int64_t threads_of_row) {
-  const bool stream = Loop(x.loop) == Loop::stream;
+  const bool stream = streams(Loop(x.loop));
   s.open("struct Shape");
   s.line("using A = " + codegen::type_text(p.a.dtype) + ";");
   s.line("using B = " + codegen::type_text(p.b.dtype) + ";");
@@ -62,6 +63,9 @@ std::string numerics(const Problem& p, const Params& x, const Tiling& t) {
     case Loop::mma: out += "mma 16x8x16 in increasing k"; break;
     case Loop::stream:
       out += "streamed " + std::string(p.b.row_stride == 1 ? "along k" : "along n, " + number(x.block_n / x.waves_n) + " columns a wave") + ", " + number(x.waves_k) + " waves";
+      break;
+    case Loop::mma_stream:
+      out += "streamed by mma 16x8x16 along " + std::string(p.b.row_stride == 1 ? "k" : "n") + ", " + number(x.waves_k) + " waves";
       break;
     case Loop::scalar:
     case Loop::wgmma: out += "one fma chain in increasing k"; break;
@@ -164,11 +168,13 @@ Result<backend::KernelPlan> emit(const Problem& p, const Params& x, const backen
     plan.text = s.take();
     return plan;
   }
-  for (const char* header : {"kernels/gemm/device_gpu.h", spelled.header}) s.include(header);
+  s.include("kernels/gemm/device_gpu.h");
+  if (streams(loop)) s.include("kernels/gemm/device_gpu_stream.h");
+  if (loop != Loop::stream) s.include(spelled.header);
   const int width = row_width(p);
   const std::string type = codegen::type_text(p.arithmetic), entry = plan.name;
   const bool split = x.split > 1;
-  const int64_t wave_n = loop == Loop::stream ? x.block_n : x.block_n / x.waves_n;
+  const int64_t wave_n = streams(loop) ? x.block_n : x.block_n / x.waves_n;
   s.open("namespace of_" + plan.name);
   print_shape(s, p, x, t, row_threads(wave_n, width));
   const auto vector_of = [&](int w) { return w == 1 ? type : "vec<" + type + ", " + number(w) + ">"; };

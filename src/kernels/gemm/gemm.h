@@ -46,8 +46,9 @@ struct Problem {
 };
 
 // The main loops of GPUs: any type and view by fused multiply-adds (device_gpu.h); f16 and bf16 by tensor cores (device_mma.h); few rows
-// against a B that is read once (device_gpu_stream.h); f16 and bf16 by products of warpgroups on boxes of tensor views (device_wgmma.h).
-enum class Loop : int64_t { scalar = 0, mma = 1, stream = 2, wgmma = 3 };
+// against a B that is read once, by multiply-adds (device_gpu_stream.h) or by tensor cores (device_mma_stream.h); f16 and bf16 by products
+// of warpgroups on boxes of tensor views (device_wgmma.h).
+enum class Loop : int64_t { scalar = 0, mma = 1, stream = 2, wgmma = 3, mma_stream = 4 };
 
 enum class BSource : int64_t { panels = 0, rows = 1, task = 2, stream = 3 };  // as in device_cpu.h; stream: device_cpu_stream.h
 
@@ -98,6 +99,9 @@ std::string name_of(const Problem& problem);
 std::string work_text(const Problem& problem);
 
 namespace gpu {  // space_gpu.cpp, emit_gpu.cpp, space_wgmma.cpp, emit_wgmma.cpp
+
+// A group has all rows, and its waves share columns and K.
+inline bool streams(Loop loop) { return loop == Loop::stream || loop == Loop::mma_stream; }
 
 // Sizes as in the device headers.
 struct Tiling {

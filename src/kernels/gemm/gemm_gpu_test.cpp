@@ -69,6 +69,38 @@ TEST(GemmGpu, few_rows_are_streamed_past_a_b_of_either_layout) {
   EXPECT_EQ(check(cases), "");
 }
 
+TEST(GemmGpu, few_rows_are_streamed_by_tensor_cores_past_a_b_of_either_layout) {
+  RTX_NEEDS_TARGET(Target::emulated);
+  const std::string stream = "loop=4 block_m=16 block_k=32 waves_m=1 ";
+  std::vector<TestCase> cases;
+  const auto add = [&](const std::string& dtype, int64_t m, int64_t n, int64_t k, int transposed, const std::string& point, bool unaligned = false) {
+    cases.push_back({.text = product(dtype, m, n, k, transposed), .parameters = stream + point, .unaligned = unaligned});
+  };
+  // Along K: 8 to 32 columns a wave; rows that fill no, one and two tiles; ragged columns, depths and parts.
+  add("bf16", 1, 40, 1000, 2, "block_n=16 waves_n=2 waves_k=2 stages=4 split=1");
+  add("bf16", 8, 37, 136, 2, "block_n=32 waves_n=1 waves_k=4 stages=3 split=1");
+  add("f16", 8, 130, 712, 2, "block_n=64 waves_n=2 waves_k=4 stages=2 split=2");
+  add("bf16", 17, 33, 72, 2, "block_n=32 waves_n=2 waves_k=2 stages=2 split=1", true);
+  add("f16", 9, 40, 264, 2, "block_n=32 waves_n=1 waves_k=4 stages=2 split=1");
+  add("f16", 32, 64, 320, 2, "block_n=32 waves_n=1 waves_k=8 stages=2 split=1");
+  // Along N: 32 and 64 columns a wave.
+  add("bf16", 1, 72, 488, 0, "block_n=64 waves_n=1 waves_k=4 stages=2 split=1");
+  add("f16", 16, 40, 136, 0, "block_n=32 waves_n=1 waves_k=4 stages=3 split=1");
+  add("bf16", 7, 200, 600, 0, "block_n=128 waves_n=2 waves_k=4 stages=2 split=3");
+  add("bf16", 31, 24, 72, 0, "block_n=64 waves_n=2 waves_k=2 stages=2 split=1", true);
+  cases.push_back({.text = "a: bf16[3,5,72]; b: bf16[3,40,72]; c: bf16[40]; y = matmul(a, b, trans_b=1); z = add(y, c); g = gelu(z); return g",
+                   .parameters = stream + "block_n=16 waves_n=2 waves_k=2 stages=2 split=1"});
+  EXPECT_EQ(check(cases), "");
+  const backend::Caps caps = *backend::cuda::caps_of_arch("sm_90a");
+  for (const std::string& text : {product("bf16", 33, 64, 64, 2), product("f32", 4, 64, 64, 2), product("bf16", 4, 64, 60, 2), product("bf16", 4, 60, 64, 0), product("bf16", 4, 64, 64, 1)}) {
+    auto problem = Family::problem(ir::parse_or_die(text));
+    const auto space = Family::space(*problem, caps);
+    Params x = space.preferred();
+    x.loop = int64_t(Loop::mma_stream);
+    EXPECT_EQ(space.broken_rule(x), "tensor cores are streamed past by at most 32 rows of A, lines of A and B in whole pieces of 8") << text;
+  }
+}
+
 TEST(GemmGpu, no_extent_is_special) {
   RTX_NEEDS_TARGET(Target::emulated);
   std::vector<TestCase> cases;

@@ -10,13 +10,29 @@ namespace {
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
-constexpr int64_t kStreamedRows = 8, kWave = 32;
+constexpr int64_t kStreamedRows = 8, kMmaStreamedRows = 32, kWave = 32;
 
 bool is_half(ir::DType dtype) { return dtype == ir::DType::f16 || dtype == ir::DType::bf16; }
 bool may_use_mma(const Problem& p, const backend::Caps& caps) {
   return p.k > 0 && is_half(p.a.dtype) && p.a.dtype == p.b.dtype && caps.has("mma") && caps.has("ldmatrix") && caps.has("cp_async");
 }
 bool may_stream(const Problem& p) { return p.k > 0 && p.m <= kStreamedRows && (p.b.row_stride == 1 || p.b.column_stride == 1); }
+
+// Mirrors MmaStream in device_mma_stream.h; the lines of A and B are whole pieces of 8.
+bool may_mma_stream(const Problem& p, const backend::Caps& caps) {
+  if (p.k <= 0 || p.m > kMmaStreamedRows || !is_half(p.a.dtype) || p.a.dtype != p.b.dtype || !caps.has("mma")) return false;
+  const bool along_k = p.b.row_stride == 1, along_n = p.b.column_stride == 1;
+  return p.k % 8 == 0 && p.a.column_stride == 1 && p.a.row_stride % 8 == 0 &&
+         ((along_k && p.b.column_stride % 8 == 0) || (!along_k && along_n && p.b.row_stride % 8 == 0 && p.n % 8 == 0));
+}
+struct MmaStreamShape {
+  int64_t tiles, step, row_tiles, bytes_a, bytes_b;  // bytes: of a thread's loads in one step
+};
+MmaStreamShape mma_stream_shape(const Problem& p, const Params& x) {
+  const bool along_k = p.b.row_stride == 1;
+  const int64_t tiles = x.block_n / std::max<int64_t>(1, x.waves_n) / 8, row_tiles = ceil_div(std::max<int64_t>(p.m, 1), 16);
+  return {tiles, along_k ? 64 : 32, row_tiles, row_tiles * (p.m <= 8 ? 1 : 2) * (along_k ? 2 : 1) * 16, along_k ? tiles * 32 : tiles * 16};
+}
 
 // What a thread of the streaming loop has; mirrors Stream in device_gpu_stream.h.
 struct StreamShape {
@@ -80,6 +96,16 @@ double estimate_seconds(const Problem& p, const Params& x, const backend::Caps& 
       if (p.b.row_stride != 1) bytes *= 1 + 64.0 / double(s.across * s.across * 16);  // short runs of memory
       break;
     }
+    case Loop::mma_stream: {
+      const MmaStreamShape s = mma_stream_shape(p, x);
+      flying = resident * double(t.threads * x.stages * s.bytes_b);
+      // A core draws what it has under way once a latency, and at most some 60 bytes a cycle, A from L2 among them.
+      const double of_a = double(s.bytes_a) / double(s.bytes_b), group = double(x.block_n) * k * element;
+      const double rate = std::min(flying / (0.8e-6 * hertz), 60.0 / (1 + of_a));
+      cycles = group / rate + 1800 / resident;
+      if (p.b.row_stride == 1) bytes *= 1.05;  // runs of 64 bytes
+      break;
+    }
   }
   cycles += double(std::min<int64_t>(x.block_m, p.m) * x.block_n) * 0.12 / resident;  // the epilogue
   const double compute = double(ceil_div(t.groups, caps.cores)) * cycles / hertz;
@@ -102,7 +128,7 @@ std::vector<int64_t> blocks_of(int64_t low, int64_t high, int64_t extent) {
 }
 
 Axes axes_of(const Problem& p, const backend::Caps& caps) {
-  const bool mma = may_use_mma(p, caps), stream = may_stream(p);
+  const bool mma = may_use_mma(p, caps), stream = may_stream(p), mma_stream = may_mma_stream(p, caps);
   Axes axes;
   axes.loop = {int64_t(mma ? Loop::mma : Loop::scalar)};
   if (may_use_wgmma(p, caps)) {
@@ -121,6 +147,13 @@ Axes axes_of(const Problem& p, const backend::Caps& caps) {
     axes.waves_k = {1, 2, 4, 8};
     for (const int64_t n : {4, 8, 16, 32, 64, 128, 256})
       if (std::find(axes.block_n.begin(), axes.block_n.end(), n) == axes.block_n.end() && (n == 4 || n / 2 < p.n)) axes.block_n.push_back(n);
+  }
+  if (mma_stream) {
+    axes.loop.push_back(int64_t(Loop::mma_stream));
+    axes.waves_k = {1, 2, 4, 8, 16};
+    axes.stages.push_back(2);
+    for (const int64_t n : {16, 32, 64, 128})
+      if (std::find(axes.block_n.begin(), axes.block_n.end(), n) == axes.block_n.end() && n / 2 < p.n) axes.block_n.push_back(n);
   }
   axes.split = {1};
   for (const int64_t split : {2, 3, 4, 6, 8, 12, 16, 32})
@@ -159,7 +192,7 @@ Space<Params> with_rules(const Problem& p, const backend::Caps& caps, const Axes
                  if (is(x, Loop::wgmma)) return true;
                  for (const int64_t size : {x.block_m, x.block_n, x.block_k, x.waves_m, x.waves_n, x.waves_k})
                    if (!power_of_two(size) || size > 1024) return false;
-                 return x.loop >= 0 && x.loop <= int64_t(Loop::wgmma) && x.stages >= 2 && x.stages <= 8 && x.split >= 1;
+                 return x.loop >= 0 && x.loop <= int64_t(Loop::mma_stream) && x.stages >= 2 && x.stages <= 8 && x.split >= 1;
                })
       .require("tensor cores take f16 and bf16 and need \"mma\", \"ldmatrix\" and \"cp_async\"",
                [=, legal = may_use_mma(p, caps)](const Params& x) { return !is(x, Loop::mma) || legal; })
@@ -184,9 +217,18 @@ Space<Params> with_rules(const Problem& p, const backend::Caps& caps, const Axes
                  return row >= 1 && row <= 32 && s.columns <= 8 && m * s.columns <= 64 && x.waves_m == 1 && x.block_m == first.block_m &&
                         x.block_k == first.block_k && x.stages == first.stages;
                })
+      .require("tensor cores are streamed past by at most 32 rows of A, lines of A and B in whole pieces of 8",
+               [=, legal = may_mma_stream(p, caps)](const Params& x) { return !is(x, Loop::mma_stream) || legal; })
+      .require("a wave of the streaming tensor loop has 8 to 32 columns along K, 32 or 64 along N, and its loads fit 128 registers",
+               [=](const Params& x) {
+                 if (!is(x, Loop::mma_stream)) return true;
+                 const MmaStreamShape s = mma_stream_shape(p, x);
+                 return s.tiles >= 1 && (p.b.row_stride == 1 ? s.tiles <= 4 : s.tiles >= 4 && s.tiles <= 8) && x.stages * (s.bytes_a + s.bytes_b) <= 512 && x.waves_m == 1 &&
+                        x.waves_n * x.waves_k >= 4 && x.block_m == first.block_m && x.block_k == first.block_k;
+               })
       .require("what a wave computes is not long and thin",
                [=](const Params& x) {
-                 if (is(x, Loop::stream) || is(x, Loop::wgmma)) return true;
+                 if (streams(Loop(x.loop)) || is(x, Loop::wgmma)) return true;
                  const int64_t wm = x.block_m / x.waves_m, wn = x.block_n / x.waves_n;
                  return x.waves_m == 1 || x.waves_n == 1 ? wm * 8 >= wn && wm <= wn * 4 : wm * 4 >= wn && wm <= wn * 4;
                })
@@ -211,14 +253,14 @@ Tiling tiling(const Problem& p, const Params& x) {
   Tiling t;
   const int64_t element = ir::bytes_of(p.arithmetic), words = std::max<int64_t>(1, element / 4), access = 16 / element;
   const Loop loop = Loop(x.loop);
-  const int64_t block_m = loop == Loop::stream ? std::max<int64_t>(p.m, 1) : x.block_m;
-  const int64_t waves = loop == Loop::stream ? x.waves_n * x.waves_k : x.waves_m * x.waves_n;
+  const int64_t block_m = streams(loop) ? std::max<int64_t>(p.m, 1) : x.block_m;
+  const int64_t waves = streams(loop) ? x.waves_n * x.waves_k : x.waves_m * x.waves_n;
   const int64_t wave_m = std::max<int64_t>(1, x.block_m / x.waves_m), wave_n = std::max<int64_t>(1, x.block_n / x.waves_n);
   t.threads = waves * kWave;
   t.m_tiles = ceil_div(p.m, block_m);
   t.n_tiles = ceil_div(p.n, x.block_n);
   t.groups = p.empty() ? 0 : p.batches * t.m_tiles * t.n_tiles * x.split;
-  const int64_t unit = loop == Loop::stream ? 64 : x.block_k;
+  const int64_t unit = streams(loop) ? 64 : x.block_k;
   t.split_k = round_up(ceil_div(std::max<int64_t>(p.k, 1), x.split), unit);
   if (x.split > 1) t.workspace_bytes = x.split * p.batches * p.m * p.n * element;
   switch (loop) {
@@ -244,6 +286,12 @@ Tiling tiling(const Problem& p, const Params& x) {
       break;
     }
     case Loop::wgmma: break;
+    case Loop::mma_stream: {
+      const MmaStreamShape s = mma_stream_shape(p, x);
+      t.scratch_bytes = x.waves_k * p.m * x.block_n * element;
+      t.registers = x.stages * (s.bytes_a + s.bytes_b) / 4 + s.row_tiles * s.tiles * 4 + 2 * s.tiles + 48;
+      break;
+    }
     case Loop::scalar: {
       const int64_t tm = std::max<int64_t>(1, wave_m / 4), tn = std::max<int64_t>(1, wave_n / 8), vm = std::min(tm, access);
       t.scratch_bytes = std::max(2 * x.block_k * (x.block_m + x.block_n + 2 * access), waves * 4 * vm * (wave_n + access)) * element;
