@@ -17,11 +17,11 @@ namespace rtx::kernels::attention {
 
 struct Params {
   int64_t rows_per_group = 64;  // on a CPU; the rest on GPUs
-  int64_t mma = 0;              // matrix instructions on 16-bit operands, else f32 arithmetic
+  int64_t mma = 0;              // 0: f32 arithmetic; of 16-bit operands, 1: a wave's matrix instructions, 2: a warpgroup's
   int64_t block_q = 16;         // query rows of a group
   int64_t block_k = 32;         // keys of a block
-  int64_t waves = 4;            // of a group
-  int64_t stages = 1;           // of mma: blocks of keys and values in scratch
+  int64_t waves = 4;            // of a group; of warpgroups, with the one that loads
+  int64_t stages = 1;           // of matrix instructions: blocks of keys and values in scratch
   int64_t splits = 1;           // groups that share a tile's keys; a second launch combines them
 };
 

@@ -1,6 +1,6 @@
 #include <fmt/core.h>
 
-#include "kernels/attention/gpu.h"
+#include "kernels/attention/wgmma.h"
 
 namespace rtx::kernels::attention {
 
@@ -142,6 +142,7 @@ class CombiningText : public GpuText {
 // Where splits begin depends on the tile under a causal mask or a window.
 std::string numerics_class(const Problem& p, const Params& params) {
   std::string out = params.mma == 0 ? fmt::format("attention f32 keys {}", params.block_k)
+                    : params.mma == 2 ? fmt::format("attention wgmma {} keys {}", ir::name(p.q.dtype), params.block_k)
                                     : fmt::format("attention mma {} keys {} by {}", ir::name(p.q.dtype), params.block_k, mma_shape_of(p, params).waves_k);
   if (params.splits > 1) out += fmt::format(" splits {} of {}", params.splits, params.block_q);
   return out;
@@ -164,7 +165,8 @@ Result<backend::KernelPlan> emit_gpu(const Problem& p, const Params& params, con
   if (params.splits > 1) plan.workspace_bytes = {params.splits * tiling.units * tiling.rows * p.width * 4, params.splits * tiling.units * tiling.rows * 2 * 4};
   if (params.mma != 0) {
     source.include("kernels/attention/device_mma.h");
-    plan.steps.push_back(emit_mma(source, plan.name, p, params, caps));
+    if (params.mma == 2) source.include("kernels/attention/device_wgmma.h");
+    plan.steps.push_back((params.mma == 2 ? emit_wgmma : emit_mma)(source, plan.name, p, params, caps));
   } else {
     GeneralText text(source, p, params, caps);
     text.kernel(plan.name);

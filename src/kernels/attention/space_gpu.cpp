@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "kernels/attention/gpu.h"
+#include "kernels/attention/wgmma.h"
 
 namespace rtx::kernels::attention {
 
@@ -57,7 +57,7 @@ MmaShape mma_shape_of(const Problem& p, const Params& params) {
   s.q_stays = q <= 32;
   // Sums and scores, q where it stays, bases, and what totals, addresses and operands take; work on scores keeps more alive.
   const bool plain = p.masked < 0 && p.softcap == 0;
-  s.registers = s.fragments * (s.width / 2 + s.keys / 2 + 2) + (s.q_stays ? q : s.fragments * 4) + (plain ? 44 : 72);
+  s.registers = s.fragments * (s.width / 2 + s.keys / 2 + 2) + (s.q_stays ? q : s.fragments * 4) + (plain ? 44 : p.masked < 0 ? 72 : 88);
   s.key_stage = params.block_k * (s.depth + 8);
   s.value_stage = params.block_k * (s.width + 8);
   s.key_rows = params.block_q * (s.depth + 8) * 2;
@@ -143,6 +143,7 @@ Params preferred_mma(const Problem& p, const backend::Caps& caps, const std::fun
 
 // Orders candidates: arithmetic of whole tiles at what an instruction reaches, turns that the cores take, memory.
 double estimate_of(const Problem& p, const Params& at, const backend::Caps& caps, const Work& work) {
+  if (at.mma == 2) return wgmma_estimate(p, at, caps, work);
   const Tiling tiling = tiling_of(p, at, caps);
   const int64_t groups = tiling.groups() * at.splits, held = at.mma == 0 || 2 * mma_shape_of(p, at).bytes <= caps.scratch_bytes ? 2 : 1;
   const double filled = static_cast<double>(p.queries * p.query_heads * p.batch) / static_cast<double>(tiling.groups() * at.block_q);
@@ -166,20 +167,31 @@ Space<Params> gpu_space(const Problem& p, const backend::Caps& caps) {
   if (p.elements() == 0) return Space<Params>{}.axis("mma", &Params::mma, {0});
   const bool mma = takes_mma(p, caps);
   const int64_t rows = p.queries * p.query_heads / p.key_heads, scratch = caps.scratch_bytes;
+  using Values = std::vector<int64_t>;
+  const std::string no_wgmma = wgmma_refusal(p, caps);
+  const auto shape_of = [=](const Params& at) { return mma_shape_of(p, at); };
   Space<Params> space;
-  space.axis("mma", &Params::mma, mma ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})
-      .axis("block_q", &Params::block_q, {4, 8, 16, 32, 64, 128})
-      .axis("block_k", &Params::block_k, {8, 16, 32, 48, 64, 128})
-      .axis("waves", &Params::waves, {4, 8})
-      .axis("stages", &Params::stages, {1, 2, 3})
+  space.axis("mma", &Params::mma, no_wgmma.empty() ? Values{0, 1, 2} : mma ? Values{0, 1} : Values{0})
+      .axis_by("block_q", &Params::block_q, [](const Params& at) { return at.mma == 0 ? Values{4, 8, 16, 32, 64} : at.mma == 1 ? Values{16, 32, 64, 128} : Values{64, 128, 192}; })
+      .axis_by("block_k", &Params::block_k,
+               [](const Params& at) { return at.mma == 0 ? Values{8, 16, 32, 64} : at.mma == 1 ? Values{16, 32, 48, 64, 128} : Values{64, 80, 96, 112, 128, 144, 160, 176, 192}; })
+      .axis_by("waves", &Params::waves, [](const Params& at) { return at.mma == 0 ? Values{4} : at.mma == 1 ? Values{4, 8} : Values{at.block_q / 16 + 4}; })
+      .axis_by("stages", &Params::stages, [](const Params& at) { return at.mma == 0 ? Values{1} : at.mma == 1 ? Values{1, 2, 3} : Values{2, 3}; })
       .axis("splits", &Params::splits, {1, 2, 4, 8, 16, 32, 64})
       .require("f32 arithmetic has four waves, one stage, at most 64 rows and 64 keys",
                [](const Params& at) { return at.mma != 0 || (at.waves == 4 && at.stages == 1 && at.block_q <= 64 && at.block_k <= 64 && at.block_k != 48); })
       .require("matrix instructions take f16 or bf16, the same for q, k and v, and give no wider result", [=](const Params& at) { return at.mma == 0 || mma; })
-      .require("a wave has 16 or 32 rows of a tile", [](const Params& at) { return at.mma == 0 || (at.block_q >= 16 && at.block_q <= at.waves * 32); })
-      .require("a wave's keys of a block are sixteens",
-               [=](const Params& at) { return at.mma == 0 || (mma_shape_of(p, at).keys >= 16 && at.block_k % (mma_shape_of(p, at).waves_k * 16) == 0); })
-      .require("a tile has less than twice as many rows as there are", [=](const Params& at) { return at.block_q == (at.mma != 0 ? 16 : 4) || at.block_q < 2 * rows; })
+      .require("warpgroups take what views can bring: " + (no_wgmma.empty() ? std::string("this problem they can") : no_wgmma), [=](const Params& at) { return at.mma != 2 || no_wgmma.empty(); })
+      .require("waves have 16 or 32 rows each, and four or eight of them a tile", [](const Params& at) { return at.mma != 1 || (at.waves <= 8 && at.block_q >= 16 && at.block_q <= at.waves * 32); })
+      .require("a wave's keys of a block are sixteens, of 48 or a power of two",
+               [=](const Params& at) {
+                 return at.mma != 1 || ((at.block_k == 48 || (at.block_k & (at.block_k - 1)) == 0) && shape_of(at).keys >= 16 && at.block_k % (shape_of(at).waves_k * 16) == 0);
+               })
+      .require("warpgroups have 64 rows each and one more loads for them",
+               [](const Params& at) { return at.mma != 2 || (at.block_q >= 64 && at.waves == at.block_q / 16 + 4 && at.block_k >= 64 && at.block_k <= 192 && at.block_k % 16 == 0 && at.stages >= 2 && at.stages <= 3); })
+      .require("heads that share a tile divide a warpgroup's rows", [=](const Params& at) { return at.mma != 2 || 64 % tiling_of(p, at, caps).heads == 0; })
+      .require("a tile has less than twice as many rows as there are",
+               [=](const Params& at) { return at.block_q == (at.mma == 2 ? 64 : at.mma == 1 ? 16 : 4) || at.block_q < 2 * rows; })
       .require("rows and groups are counted in 31 bits",
                [=](const Params& at) { return rows < (int64_t{1} << 31) && tiling_of(p, at, caps).groups() * at.splits < (int64_t{1} << 31); })
       .require("each split has keys", [=](const Params& at) { return at.splits == 1 || at.splits <= ceil_div(p.keys, at.block_k); })
@@ -187,12 +199,17 @@ Space<Params> gpu_space(const Problem& p, const backend::Caps& caps) {
       .require("a thread's sums fit its registers",
                [=](const Params& at) {
                  if (at.mma == 0) return at.block_q * ceil_div(p.width, 4) * 4 / (at.waves * 32) <= 64;
-                 return mma_shape_of(p, at).registers <= 255;
+                 if (at.mma == 1) return shape_of(at).registers <= 255;
+                 const WgmmaShape shape = wgmma_shape_of(p, at, caps);
+                 return shape.registers <= (shape.grown > 0 ? shape.grown : 255);
                })
-      .require("the tile and its blocks of keys and values fit the scratch",
-               [=](const Params& at) { return (at.mma != 0 ? mma_shape_of(p, at).bytes : gpu_scratch_of(p, at).bytes) <= scratch; });
+      .require("the tile and its blocks of keys and values fit the scratch", [=](const Params& at) {
+        return (at.mma == 2 ? wgmma_shape_of(p, at, caps).bytes : at.mma == 1 ? shape_of(at).bytes : gpu_scratch_of(p, at).bytes) <= scratch;
+      });
   const auto legal = [&](const Params& at) { return space.broken_rule(at).empty(); };
-  Params best = mma ? preferred_mma(p, caps, legal) : Params{};
+  // Rows of decoding are too few for a warpgroup's 64.
+  Params best = no_wgmma.empty() && p.queries >= 64 ? preferred_wgmma(p, caps, legal) : Params{};
+  if (best.mma == 0 && mma) best = preferred_mma(p, caps, legal);
   if (best.mma == 0) best = preferred_general(p, caps, legal);
   return space.prefer(best).estimate([=, work = Attention::work(p)](const Params& at) { return estimate_of(p, at, caps, work); });
 }
