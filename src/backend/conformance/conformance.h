@@ -62,6 +62,8 @@ struct Check {
   std::string (*run)(Bench&);
 };
 const std::vector<Check>& checks();
+// Of the primitives of docs/adr/0011, for a device whose caps have "wgmma".
+const std::vector<Check>& hopper_checks();
 
 // One check held against the lists: empty when it went as expected.
 std::string judge(const Check& check, const Backend& backend, const Expected& expected);

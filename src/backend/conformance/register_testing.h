@@ -28,4 +28,17 @@ inline bool register_checks(const std::string& name, const Backend& backend, con
   return true;
 }
 
+// "CudaHopperConformance.products_read_operands_in_every_major_and_swizzle" and so on.
+inline bool register_hopper_checks(const std::string& name, const Backend& backend) {
+  for (const Check& check : hopper_checks()) {
+    const std::function<std::string()> run = [=] {
+      Bench bench(backend);
+      return check.run(bench);
+    };
+    ::testing::RegisterTest((name + "HopperConformance").c_str(), std::string(check.name).c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                            [run]() -> RegisteredCheck* { return new RegisteredCheck(run); });
+  }
+  return true;
+}
+
 }  // namespace rtx::backend::conformance

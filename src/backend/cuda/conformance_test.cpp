@@ -20,6 +20,13 @@ TEST(CudaDevice, is_held_to_the_conformance_suite_where_a_gpu_is) {
   if (!driver().ok()) GTEST_SKIP() << driver().error().text();
 }
 
+bool has_hopper_set() {
+  if (!driver().ok()) return false;
+  const auto caps = identify(**driver(), 0);
+  return caps.ok() && caps->has("wgmma");
+}
+
+[[maybe_unused]] const bool registered_hopper = has_hopper_set() && conformance::register_hopper_checks("Cuda", {nvrtc, first_device, make_dialect});
 [[maybe_unused]] const bool registered = driver().ok() && conformance::register_checks("Cuda", {nvrtc, first_device, make_dialect}, {});
 
 }  // namespace

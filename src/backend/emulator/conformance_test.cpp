@@ -24,5 +24,15 @@ std::shared_ptr<Device> device_of_three_threads() {
 [[maybe_unused]] const bool registered =
     conformance::register_checks("Emulator", {compiler_on_path, device_of_three_threads, make_dialect}, {});
 
+// In both orders of threads.
+std::shared_ptr<Device> checked_device() {
+  Options options;
+  options.threads = 2;
+  options.check = true;
+  return *make_device(options);
+}
+
+[[maybe_unused]] const bool registered_hopper = conformance::register_hopper_checks("Emulator", {compiler_on_path, checked_device, make_dialect});
+
 }  // namespace
 }  // namespace rtx::backend::emulator
