@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/conformance/register_testing.h"
-#include "backend/cuda/compile.h"
+#include "backend/cuda/compile_testing.h"
 #include "backend/cuda/device.h"
 #include "backend/cuda/dialect.h"
 
@@ -13,7 +13,7 @@ const Result<std::shared_ptr<const Driver>>& driver() {
   static const auto opened = Driver::open();
   return opened;
 }
-std::unique_ptr<Compiler> nvrtc() { return make_compiler({}); }
+std::unique_ptr<Compiler> nvrtc() { return make_compiler(testing::options_here()); }
 std::shared_ptr<Device> first_device() { return *make_device(*driver(), 0); }
 
 TEST(CudaDevice, is_held_to_the_conformance_suite_where_a_gpu_is) {
