@@ -2,10 +2,14 @@
 // compiles with nothing spilled or serialised.
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <sstream>
+
 #include "backend/cuda/caps.h"
 #include "backend/cuda/compile_testing.h"
 #include "backend/cuda/dialect.h"
 #include "ir/text.h"
+#include "kernels/family_testing.h"
 #include "kernels/gemm/gpu.h"
 
 namespace rtx::kernels::gemm::gpu {
@@ -142,6 +146,76 @@ TEST(GemmWgmma, every_kind_of_kernel_compiles_with_nothing_spilled) {
       EXPECT_TRUE(binary.ok()) << variant.text << "\n" << point << "\n" << (binary.ok() ? "" : binary.error().text());
     }
 }
+
+// A line of tests/shrunken/gemm as a case; an empty text where the line is not one.
+testing::TestCase shrunken(const std::string& line) {
+  std::istringstream words(line);
+  std::string type, sizes, layout, epilogue;
+  int64_t batches = 0;
+  words >> type >> batches >> sizes >> layout >> epilogue;
+  std::replace(sizes.begin(), sizes.end(), 'x', ' ');
+  std::istringstream extents(sizes);
+  std::string m, n, k, rest;
+  if (!(extents >> m >> n >> k) || layout.size() != 2 || epilogue.empty() || epilogue.back() != ':') return {};
+  epilogue.pop_back();
+  std::getline(words, rest);
+  const auto matrix = [&](const std::string& r, const std::string& c, bool turned) {
+    return type + "[" + (batches > 1 ? std::to_string(batches) + "," : "") + (turned ? c + "," + r : r + "," + c) + "]";
+  };
+  const bool ta = layout[0] == 'T', tb = layout[1] == 'T';
+  std::string inputs = "a: " + matrix(m, k, ta) + "; b: " + matrix(k, n, tb) + "; ";
+  const std::string more = epilogue == "bias" || epilogue == "gelu" ? "c: " + type + "[" + n + "]; " : epilogue == "scale" ? "c: " + type + "[" + m + ",1]; "
+                           : epilogue == "residual" || epilogue == "gate" ? "c: " + matrix(m, n, false) + "; " : "";
+  const std::string product = "y = matmul(a, b, trans_a=" + std::to_string(ta) + ", trans_b=" + std::to_string(tb) + "); ";
+  const std::map<std::string, std::string> ends = {
+      {"plain", "return y"},
+      {"bias", "z = add(y, c); return z"},
+      {"scale", "z = mul(y, c); return z"},
+      {"relu", "z = relu(y); return z"},
+      {"gelu", "z = add(y, c); g = gelu(z); return g"},
+      {"residual", "z = add(y, c); return z"},
+      {"gate", "s = silu(y); g = mul(s, c); return g, y"},
+      {"heads", "r = reshape(y): [" + m + ",4," + std::to_string(std::atoi(n.c_str()) / 4) + "]; t = transpose(r, perm=[1,0,2]); return t"},
+      {"f32", "z = cast(y): f32; return z"},
+  };
+  const auto end = ends.find(epilogue);
+  if (end == ends.end()) return {};
+  testing::TestCase test;
+  test.text = inputs + more + product + end->second;
+  test.parameters = "loop=3 block_k=64 waves_n=1 waves_k=1 split=1 raster=8" + rest;
+  return test;
+}
+
+std::vector<testing::TestCase> shrunken_list() {
+  std::ifstream file("tests/shrunken/gemm");
+  std::vector<testing::TestCase> out;
+  for (std::string line; std::getline(file, line);)
+    if (!line.empty() && line[0] != '#') out.push_back(shrunken(line));
+  return out;
+}
+
+TEST(GemmWgmma, the_shrunken_list_is_legal_and_covers_the_space) {
+  const auto list = shrunken_list();
+  EXPECT_GE(list.size(), 40u);
+  for (const auto& test : list) {
+    ASSERT_NE(test.text, "");
+    const auto space = Family::space(problem(test.text), hopper());
+    Params x;
+    ASSERT_TRUE(space.parse(test.parameters, &x)) << test.parameters;
+    EXPECT_EQ(space.broken_rule(x), "") << test.text << "\n" << test.parameters;
+  }
+}
+
+// A quarter of the list each: they run side by side.
+class GemmShrunken : public ::testing::TestWithParam<size_t> {};
+TEST_P(GemmShrunken, every_line_agrees_with_the_reference) {
+  RTX_NEEDS_TARGET(testing::Target::emulated);
+  std::vector<testing::TestCase> mine;
+  const auto list = shrunken_list();
+  for (size_t i = GetParam(); i < list.size(); i += 4) mine.push_back(list[i]);
+  EXPECT_EQ(testing::check<Family>(mine, testing::Target::emulated), "");
+}
+INSTANTIATE_TEST_SUITE_P(Quarters, GemmShrunken, ::testing::Range<size_t>(0, 4));
 
 }  // namespace
 }  // namespace rtx::kernels::gemm::gpu

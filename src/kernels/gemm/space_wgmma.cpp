@@ -101,8 +101,7 @@ std::optional<View> view_of_c(const Problem& p) {
   return matrix_view_of(first, buffer.dtype, p.n, p.m, m_step, p.batches);
 }
 
-// Not in the emulator, whose set has no tensor views.
-bool is_capable(const backend::Caps& caps) { return caps.has("tma") && caps.has("wgmma") && caps.has("mbarrier") && !caps.has("emulated"); }
+bool is_capable(const backend::Caps& caps) { return caps.has("tma") && caps.has("wgmma") && caps.has("mbarrier"); }
 
 bool may_use_wgmma(const Problem& p, const backend::Caps& caps) {
   return !p.empty() && p.k > 0 && p.a.dtype == p.b.dtype && is_capable(caps) && view_of_a(p, 64) && view_of_b(p, 64) &&
