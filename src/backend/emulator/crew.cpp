@@ -210,17 +210,25 @@ void Crew::enter_barrier(int id, int count, int line) {
   mine.line = line;
   mine.barrier = id;
   mine.count = id == 0 ? run_->threads : count;
-  if (++member().at_barrier[id] == mine.count) release(id, mine.count);
+  count_at_barrier(id, mine.count);
   wait();
+}
+
+void Crew::count_at_barrier(int id, int count) {
+  Member& mine = member();
+  if (mine.at_barrier[id] == 0) mine.barrier_count[id] = count;
+  if (mine.barrier_count[id] != count)
+    fail([&] { return "threads come to barrier " + std::to_string(id) + " for different counts, " + std::to_string(mine.barrier_count[id]) + " and " + std::to_string(count) + ": " + who_waits(); });
+  if (++mine.at_barrier[id] == count) release(id);
 }
 
 void Crew::arrive_barrier(int id, int count, int line) {
   if (id < 1 || id > 15 || count <= 0 || count % kWave != 0 || count > run_->threads)
     fail([&] { return thread_of_group() + " arrives at barrier " + std::to_string(id) + " of " + std::to_string(count) + " threads in line " + std::to_string(line); });
-  if (++member().at_barrier[id] == count) release(id, count);
+  count_at_barrier(id, count);
 }
 
-void Crew::release(int id, int count) {
+void Crew::release(int id) {
   member().at_barrier[id] = 0;
   const bool backward = run_->order == Order::backward;
   const int first = first_thread(), end = first + run_->threads;
@@ -240,7 +248,6 @@ void Crew::release(int id, int count) {
       }
       continue;
     }
-    if (fiber.count != count) fail([&] { return "threads wait at barrier " + std::to_string(id) + " for different counts, " + std::to_string(fiber.count) + " and " + std::to_string(count) + ": " + who_waits(); });
     if (leader.line != fiber.line && leader.line != 0)
       fail([&] { return "the threads of wave " + std::to_string((t - first) / kWave) + " wait at different barriers: " + who_waits(); });
   }

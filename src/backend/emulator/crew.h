@@ -116,7 +116,7 @@ class Crew {
     std::unique_ptr<std::byte[]> memory;
     size_t capacity = 0;
     SharedMemory scratch;
-    int at_barrier[16] = {}, alive = 0;
+    int at_barrier[16] = {}, barrier_count[16] = {}, alive = 0;
     int fenced[kMostThreads / kWave] = {};  // lanes of a wave
     int at_products[kMostThreads / kWarpgroup] = {};
     AsyncScratch async;
@@ -140,7 +140,7 @@ class Crew {
   void switch_to(int next);
   void give_up();  // back to run_group for good
   void end_thread();
-  void release(int barrier, int count);
+  void release(int barrier);
   void make_ready(int thread);
   void enter_barrier(int id, int count, int line);
   void enter_collective(rtx_emulation::Collective& mine);
@@ -149,6 +149,7 @@ class Crew {
   void commit();
   void complete(int open);
   void arrive_barrier(int id, int count, int line);
+  void count_at_barrier(int id, int count);
   void enter_cluster_barrier(int line);
   void mbarrier(const rtx_emulation::Mbarrier& request);
   std::string arrive(Member& at_member, void* at, int bytes, const rtx_emulation::Mbarrier& request);

@@ -11,7 +11,7 @@ using rtx_emulation::Product;
 
 namespace {
 
-constexpr uint32_t kPoison = 0x7fd5a5a5u;  // a NaN that no arithmetic gives
+constexpr uint32_t kPoison = 0x7f95a5a5u;  // a signalling NaN: arithmetic with it gives another
 
 int depth_of(Product::Kind kind) { return kind == Product::tf32 ? 8 : kind == Product::e4m3 ? 32 : 16; }
 
