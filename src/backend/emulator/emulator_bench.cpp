@@ -1,10 +1,11 @@
-// What emulation costs: barriers, shuffles, a tile of matrix instructions, and compiling. Prints a line each.
+// What emulation costs: barriers, shuffles, a tile of matrix instructions, a ring of boxes under products, and compiling. Prints a line each.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "backend/conformance/hopper_kernels.h"
 #include "backend/emulator/compile.h"
 #include "backend/emulator/device.h"
 #include "backend/emulator/dialect.h"
@@ -58,6 +59,7 @@ int run(const std::string& level) {
   const auto device = *make_device(options);
   codegen::Source source(make_dialect(device->caps()), "bench", "backend/emulator/emulator_bench.cpp", "none", "0 Mflop");
   source.line(kBenchKernels);
+  source.line(conformance::kRingKernel);
   cpu::CompilerOptions settings;
   if (const char* path = std::getenv("PATH")) settings.path = path;
   settings.flags = {level};
@@ -91,6 +93,32 @@ int run(const std::string& level) {
   time("barriers", 0, 0);
   time("shuffles", 0, 1);
   time("tile", 2 * 128 * 40 * 2, 3);
+  // 128 x 128 x 64 steps: one, and a sixteenth of what sixteen more take.
+  const auto ring = [&](int steps) {
+    TensorView view;
+    view.element = ViewElement::bf16, view.swizzle = 128;
+    view.extents = {64 * steps, 128}, view.strides_bytes = {128 * steps}, view.box = {64, 128};
+    TensorView out = view;
+    out.argument = 1, out.extents = {128, 128}, out.strides_bytes = {256}, out.box = {64, 64};
+    const int32_t numbers[] = {1, steps};
+    void* const place = *device->allocate(sizeof numbers);
+    void* const large = *device->allocate(128 * 128 * steps);
+    (void)device->copy_in(place, numbers, sizeof numbers, nullptr);
+    (void)device->fill(large, std::byte{0}, 128 * 128 * steps, nullptr);
+    void* const arguments[] = {large, memory, memory, place};
+    double best = 1e9;
+    for (int k = 0; k < 5; ++k) {
+      const auto start = std::chrono::steady_clock::now();
+      const Status done = device->launch(*device->function(*module, "ring"), {1, 1, 1}, {384, 1, 1}, conformance::kRingScratch, arguments, 4, nullptr, std::vector<TensorView>{view, view, out});
+      if (!done.ok()) std::printf("%s\n", done.error().text().c_str());
+      best = std::min(best, seconds_since(start));
+    }
+    device->release(place);
+    device->release(large);
+    return best;
+  };
+  const double one = ring(1), more = ring(17);
+  std::printf("  %-10s %8.3f ms, %.3f ms a further step\n", "ring", one * 1e3, (more - one) * 1e3 / 16);
   device->release(memory);
   return 0;
 }
