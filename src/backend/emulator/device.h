@@ -3,8 +3,8 @@
 // for its callers (memory is not host memory to them) and times mean nothing.
 //
 // A launch fails with a sentence when threads of a group wait for each other forever, lanes do different things together, scratch or
-// an argument's memory is overrun, memory is touched that is nobody's, an instruction gets a misaligned or foreign address, or its
-// time is up. What it cannot see: a race whose two outcomes agree in both orders, reads beyond an argument that stay inside its guard
+// an argument's memory is overrun, memory is touched that is nobody's, an instruction gets a misaligned or foreign address, a rule
+// of asynchronous work is broken (docs/adr/0011), or its time is up. What it cannot see: a race whose two outcomes agree in both orders, reads beyond an argument that stay inside its guard
 // zone (they give NaN), plain reads of another thread's scratch that a barrier should have ordered but that happen to come late enough.
 #include <memory>
 #include <string>
