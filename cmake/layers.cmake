@@ -21,7 +21,7 @@ add_layer(cpu_device   FOLDER backend/cpu USES backend TEST_USES cpu_compile con
 # Both sides of CUDA know an arch by one table; the device side links no compiler.
 add_layer(cuda_caps    FOLDER backend/cuda FILES caps* cubin* USES backend)
 add_layer(cuda_compile FOLDER backend/cuda FILES compile* dialect* prelude* nvrtc* USES codegen cuda_caps)
-add_layer(cuda_device  FOLDER backend/cuda USES backend cuda_caps TEST_USES cuda_compile conformance reference)
+add_layer(cuda_device  FOLDER backend/cuda USES backend cuda_caps TEST_USES cuda_compile conformance reference runtime)
 # The emulator runs CUDA's texts on the CPU: the CPU's compiler and pool of threads, CUDA's table of arches.
 add_layer(emulator_caps    FOLDER backend/emulator FILES caps* prelude_abi* USES cpu_device cuda_caps)
 add_layer(emulator_compile FOLDER backend/emulator FILES compile* dialect* prelude* USES codegen cpu_compile cuda_compile emulator_caps)

@@ -13,15 +13,36 @@ namespace rtx::backend {
 
 namespace {
 
+int one() { return 1; }
+Status only_one(const char* target, int ordinal) {
+  if (ordinal == 0) return success();
+  return error_of(ErrorKind::device, "there is no device " + std::to_string(ordinal) + " of target " + target, std::string("target ") + target + " is one device, device 0", "leave --device out");
+}
+
+Result<Caps> identify_cpu(int threads, int ordinal) {
+  RTX_CHECK(only_one("cpu", ordinal));
+  return cpu::identify(threads);
+}
+Result<std::shared_ptr<Device>> cpu_device(int threads, const std::string& arch, int ordinal) {
+  RTX_CHECK(only_one("cpu", ordinal));
+  return cpu::make_device(threads, arch);
+}
+
+Result<Caps> identify_emulated(int, int ordinal) {
+  RTX_CHECK(only_one("cuda-emulated", ordinal));
+  return emulator::make_caps({});
+}
 // Any arch of the table can be played; a caller asks plays() before it comes here with one.
-std::shared_ptr<Device> emulated_device(int threads, const std::string& arch) {
+Result<std::shared_ptr<Device>> emulated_device(int threads, const std::string& arch, int ordinal) {
+  RTX_CHECK(only_one("cuda-emulated", ordinal));
   emulator::Options options;
   options.threads = threads;
   options.arch = arch;
   options.check = true;
-  auto device = emulator::make_device(options);
-  return device.ok() ? *device : nullptr;
+  return emulator::make_device(options);
 }
+bool plays(const std::string& arch, const Caps&) { return emulator::make_caps(arch).ok(); }
+
 // The driver stays open once it was found; where there is none, the next question looks again.
 Result<std::shared_ptr<const cuda::Driver>> driver() {
   static std::mutex mutex;
@@ -32,27 +53,27 @@ Result<std::shared_ptr<const cuda::Driver>> driver() {
   }
   return found;
 }
-Result<Caps> identify_cuda(int) {
-  RTX_TRY(const auto opened, driver());
-  return cuda::identify(*opened, 0);
-}
-std::shared_ptr<Device> cuda_device(int, const std::string&) {
+int count_cuda() {
   const auto opened = driver();
-  if (!opened.ok()) return nullptr;
-  auto device = cuda::make_device(*opened, 0);
-  return device.ok() ? *device : nullptr;
+  return opened.ok() ? (*opened)->devices() : 0;
 }
-bool plays(const std::string& arch, const Caps&) { return emulator::make_caps(arch).ok(); }
+Result<Caps> identify_cuda(int, int ordinal) {
+  RTX_TRY(const auto opened, driver());
+  return cuda::identify(*opened, ordinal);
+}
+Result<std::shared_ptr<Device>> cuda_device(int, const std::string&, int ordinal) {
+  RTX_TRY(auto opened, driver());
+  return cuda::make_device(std::move(opened), ordinal);
+}
 
 }  // namespace
 
 // One line a backend. null is not among them: it computes nothing.
 const std::vector<DeviceSide>& all_devices() {
   static const std::vector<DeviceSide> list = {
-      {"cpu", [](int threads) -> Result<Caps> { return cpu::identify(threads); }, cpu::make_device,
-       cpu::runs_on},
-      {"cuda", identify_cuda, cuda_device, cuda::runs_on},
-      {"cuda-emulated", [](int) -> Result<Caps> { return emulator::make_caps({}); }, emulated_device, plays},
+      {"cpu", one, identify_cpu, cpu_device, cpu::runs_on},
+      {"cuda", count_cuda, identify_cuda, cuda_device, cuda::runs_on},
+      {"cuda-emulated", one, identify_emulated, emulated_device, plays},
   };
   return list;
 }

@@ -11,10 +11,12 @@ namespace rtx::backend {
 
 struct DeviceSide {
   std::string_view target;
-  // What is here, without making a device; kind device with the reason when nothing is.
-  Result<Caps> (*identify)(int threads);
+  // How many devices of the target there are; 0 where nobody can tell.
+  int (*count)();
+  // What device `ordinal` is, without making it; kind device with the reason when there is none.
+  Result<Caps> (*identify)(int threads, int ordinal);
   // `threads` 0: all the process may run on. `arch` (optional): an older level of this machine's.
-  std::shared_ptr<Device> (*device)(int threads, const std::string& arch);
+  Result<std::shared_ptr<Device>> (*device)(int threads, const std::string& arch, int ordinal);
   // Does code for `arch` run on a device with these caps?
   bool (*runs_on)(const std::string& arch, const Caps& here);
 };

@@ -34,7 +34,7 @@ Bench& bench() {
   static Bench shared = [] {
     Bench out;
     for (const auto& side : backend::all_devices())
-      if (side.target == "cpu") out.device = side.device(2, {});
+      if (side.target == "cpu") out.device = *side.device(2, {}, 0);
     const char* path = std::getenv("PATH");
     for (const auto& side : backend::all_compilers())
       if (side.target == "cpu") {

@@ -38,8 +38,8 @@ Rig make_rig(const std::string& target) {
   Rig out;
   for (const auto& side : backend::all_devices()) {
     if (side.target != target) continue;
-    if (auto here = side.identify(2); !here.ok()) return out.missing = here.error().text(), std::move(out);
-    out.device = side.device(2, "");
+    if (auto here = side.identify(2, 0); !here.ok()) return out.missing = here.error().text(), std::move(out);
+    if (auto device = side.device(2, "", 0); device.ok()) out.device = *device;
   }
   for (const auto& side : backend::all_compilers()) {
     if (side.target != target || !out.device) continue;

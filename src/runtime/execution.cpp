@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 
 #include "runtime/binding.h"
@@ -58,6 +57,10 @@ class PlanExecution final : public Execution {
     return run_all(inputs, {}, nullptr, times);
   }
   Result<TensorView> output(std::string_view name) override;
+  void capture_runs(bool on) override {
+    capture_runs_ = on;
+    if (!on) recording_.reset();
+  }
 
  private:
   Status run_all(const std::vector<Binding>& inputs, const std::vector<Binding>& outputs, backend::Stream stream, std::vector<StepTime>* times);
@@ -68,7 +71,11 @@ class PlanExecution final : public Execution {
   Status compare_specialized(const bundle::SpecializedValue& value, const TensorView& view, backend::Stream stream) const;
   Status check_overlaps() const;
   Status launch(const PlacedStep& placed, backend::Stream stream);
-  Status move_bytes(std::byte* to, const std::byte* from, int64_t bytes, backend::Stream stream);
+  Status issue(backend::Stream stream);
+  Status issue_timed(std::vector<StepTime>* times);
+  Status finish(backend::Stream stream);
+  Status replay(backend::Stream stream);
+  void list_copies();
   std::byte* fixed_place(const Slot& slot) const;
   std::byte* place(const Slot& slot) const;
   Error fault(std::string why, std::string fix = {}) const { return user_error("cannot run " + (plan_.model_name.empty() ? "the model" : plan_.model_name), std::move(why), std::move(fix)); }
@@ -82,7 +89,17 @@ class PlanExecution final : public Execution {
   std::vector<Port> inputs_, outputs_;
   std::vector<void*> arguments_;
   std::vector<PlacedStep> steps_;
-  std::vector<std::byte> bounce_;  // for copies on devices whose memory the host cannot reach
+  struct Copy {
+    std::byte* to;
+    const std::byte* from;
+    int64_t bytes;
+    bool operator==(const Copy&) const = default;
+  };
+  std::vector<Copy> copies_;  // behind the last step of this run
+  bool capture_runs_ = false;
+  std::unique_ptr<backend::Recording> recording_;
+  std::vector<void*> recorded_arguments_;  // of the recording
+  std::vector<Copy> recorded_copies_;
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
   bool complete_ = false;  // the last run succeeded
 };
@@ -112,7 +129,9 @@ Status PlanExecution::set_up() {
     const auto& state = plan_.states[i];
     const int64_t bytes = byte_count(state.info);
     RTX_TRY(void* memory, memory_.take(bytes, "state '" + state.info.name + "'"));
-    RTX_CHECK(device_.fill(memory, std::byte{0}, bytes, nullptr));
+    RTX_TRY(const backend::Stream stream, device_.own_stream());
+    RTX_CHECK(device_.fill(memory, std::byte{0}, bytes, stream));
+    RTX_CHECK(device_.synchronize(stream));  // whatever stream a run is on
     states_.push_back(static_cast<std::byte*>(memory));
     const auto keep = [&](Port& port) {
       port.state = static_cast<int>(i);
@@ -126,13 +145,7 @@ Status PlanExecution::set_up() {
       const Slot& slot = placed.ready.step->arguments[static_cast<size_t>(i)];
       if (slot.kind != SlotKind::input && slot.kind != SlotKind::output) arguments_[placed.first_argument + static_cast<size_t>(i)] = fixed_place(slot);
     }
-  if (!device_.host_addressable()) {
-    int64_t largest = 0;
-    for (const auto& copy : plan_.copies) largest = std::max(largest, copy.bytes);
-    for (const auto* ports : {&inputs_, &outputs_})
-      for (const Port& port : *ports) largest = std::max(largest, port.state >= 0 ? port.bytes : 0);
-    bounce_.resize(static_cast<size_t>(largest));
-  }
+  copies_.reserve(plan_.copies.size() + outputs_.size());
   return success();
 }
 
@@ -174,6 +187,9 @@ Status PlanExecution::compare_specialized(const bundle::SpecializedValue& value,
   if (device_.host_addressable()) {
     same = bytes == 0 || std::memcmp(view.data, value.bytes.data(), value.bytes.size()) == 0;
   } else {
+    if (device_.is_capturing(stream))
+      return fault("input '" + value.info.name + "' is compared with the value that the model was compiled for, and its stream, which is being captured, cannot be waited for",
+                   "leave the input out of a captured run");
     std::vector<std::byte> host(value.bytes.size());
     RTX_CHECK(device_.copy_out(host.data(), view.data, bytes, stream));
     RTX_CHECK(device_.synchronize(stream));
@@ -198,7 +214,7 @@ Status PlanExecution::bind_input(const Binding& binding, backend::Stream stream)
     return success();
   }
   // Binding the input of a state sets the state.
-  return move_bytes(port->data, static_cast<const std::byte*>(binding.view.data), port->bytes, stream);
+  return device_.copy_within(port->data, binding.view.data, port->bytes, stream);
 }
 
 Status PlanExecution::bind_inputs(const std::vector<Binding>& inputs, backend::Stream stream) {
@@ -261,16 +277,41 @@ Status PlanExecution::launch(const PlacedStep& placed, backend::Stream stream) {
   return std::move(launched).error().in("region " + step.region + ", kernel " + plan_.kernels[static_cast<size_t>(step.kernel)].name);
 }
 
-Status PlanExecution::move_bytes(std::byte* to, const std::byte* from, int64_t bytes, backend::Stream stream) {
-  if (bytes == 0) return success();
-  if (device_.host_addressable()) {
-    std::memmove(to, from, static_cast<size_t>(bytes));
-    return success();
+// What stands behind the last step: outputs that are somebody else's value, and copies of states that the caller asked for.
+void PlanExecution::list_copies() {
+  copies_.clear();
+  for (const auto& copy : plan_.copies) copies_.push_back({place(copy.to), place(copy.from), copy.bytes});
+  for (const Port& port : outputs_)
+    if (port.copy_to) copies_.push_back({port.copy_to, port.data, port.bytes});
+}
+
+Status PlanExecution::finish(backend::Stream stream) {
+  for (const Copy& copy : copies_) RTX_CHECK(device_.copy_within(copy.to, copy.from, copy.bytes, stream));
+  return success();
+}
+
+Status PlanExecution::issue(backend::Stream stream) {
+  for (const PlacedStep& placed : steps_) RTX_CHECK(launch(placed, stream));
+  return finish(stream);
+}
+
+Status PlanExecution::issue_timed(std::vector<StepTime>* times) {
+  for (const PlacedStep& placed : steps_) {
+    RTX_TRY(const double seconds, device_.time(nullptr, [&] { return launch(placed, nullptr); }));
+    const bundle::Step& step = *placed.ready.step;
+    times->push_back({step.region, plan_.kernels[static_cast<size_t>(step.kernel)].name, seconds * 1e3});
   }
-  RTX_CHECK(device_.copy_out(bounce_.data(), from, bytes, stream));
-  RTX_CHECK(device_.synchronize(stream));
-  RTX_CHECK(device_.copy_in(to, bounce_.data(), bytes, stream));
-  return device_.synchronize(stream);
+  return finish(nullptr);
+}
+
+Status PlanExecution::replay(backend::Stream stream) {
+  if (!recording_ || recorded_arguments_ != arguments_ || recorded_copies_ != copies_) {
+    recording_.reset();
+    RTX_TRY(recording_, device_.capture([this](backend::Stream own) { return issue(own); }));
+    recorded_arguments_ = arguments_;
+    recorded_copies_ = copies_;
+  }
+  return device_.replay(*recording_, stream);
 }
 
 Status PlanExecution::run_guarded(const std::vector<Binding>& inputs, const std::vector<Binding>& outputs, backend::Stream stream, std::vector<StepTime>* times) {
@@ -278,21 +319,14 @@ Status PlanExecution::run_guarded(const std::vector<Binding>& inputs, const std:
   RTX_CHECK(bind_inputs(inputs, stream));
   RTX_CHECK(bind_outputs(outputs));
   RTX_CHECK(check_overlaps());
-  for (const PlacedStep& placed : steps_) {
-    if (!times) {
-      RTX_CHECK(launch(placed, stream));
-      continue;
-    }
-    const auto start = std::chrono::steady_clock::now();
-    RTX_CHECK(launch(placed, stream));
-    RTX_CHECK(device_.synchronize(stream));
-    const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-    const bundle::Step& step = *placed.ready.step;
-    times->push_back({step.region, plan_.kernels[static_cast<size_t>(step.kernel)].name, ms});
+  list_copies();
+  if (times) {
+    RTX_CHECK(issue_timed(times));
+  } else if (capture_runs_ && !device_.is_capturing(stream)) {
+    RTX_CHECK(replay(stream));
+  } else {
+    RTX_CHECK(issue(stream));
   }
-  for (const auto& copy : plan_.copies) RTX_CHECK(move_bytes(place(copy.to), place(copy.from), copy.bytes, stream));
-  for (const Port& port : outputs_)
-    if (port.copy_to) RTX_CHECK(move_bytes(port.copy_to, port.data, port.bytes, stream));
   complete_ = true;
   return success();
 }

@@ -66,12 +66,14 @@ Status LoadedProgram::prepare() const {
 
 Status LoadedProgram::prepare_now() const {
   if (verify_) RTX_CHECK(verify_(kHashThreads));
+  // A stream of the device's own: the caller may be capturing one that the default stream would wait for.
+  RTX_TRY(const backend::Stream stream, device_->own_stream());
   for (const auto& constant : plan_.constants) {
     auto* bytes = const_cast<std::byte*>(constant.bytes);  // kernels only read it; the mapping is read-only
     void* place = bytes;
     if (!device_->host_addressable()) {
       RTX_TRY(place, memory_.take(constant.byte_size, "constant '" + constant.info.name + "'"));
-      RTX_CHECK(device_->copy_in(place, bytes, constant.byte_size, nullptr));
+      RTX_CHECK(device_->copy_in(place, bytes, constant.byte_size, stream));
     }
     constants_.push_back(place);
   }
@@ -79,10 +81,10 @@ Status LoadedProgram::prepare_now() const {
     RTX_TRY(void* place, memory_.take(plan_.prepared_bytes[i], "prepared buffer " + std::to_string(i)));
     prepared_.push_back(place);
   }
-  return run_prepare_steps();
+  return run_prepare_steps(stream);
 }
 
-Status LoadedProgram::run_prepare_steps() const {
+Status LoadedProgram::run_prepare_steps(backend::Stream stream) const {
   Memory workspace(device_, allocator_);
   std::byte* arena = nullptr;
   for (const auto& ready : prepare_steps_) {
@@ -102,10 +104,10 @@ Status LoadedProgram::run_prepare_steps() const {
     }
     const bundle::Step& step = *ready.step;
     if (step.grid.count() == 0) continue;
-    auto launched = device_->launch(ready.function, step.grid, step.group, step.scratch_bytes, arguments.data(), static_cast<int>(arguments.size()), nullptr, step.views);
+    auto launched = device_->launch(ready.function, step.grid, step.group, step.scratch_bytes, arguments.data(), static_cast<int>(arguments.size()), stream, step.views);
     if (!launched.ok()) return std::move(launched).error().in("preparing constants for " + step.region + ", entry " + step.entry);
   }
-  return device_->synchronize(nullptr);
+  return device_->synchronize(stream);
 }
 
 Result<std::unique_ptr<Execution>> LoadedProgram::create_execution(const Allocator& allocator) const {

@@ -40,7 +40,7 @@ class LoadedProgram final : public Program {
       : plan_(std::move(plan)), device_(std::move(device)), allocator_(std::move(allocator)), verify_(std::move(verify)), memory_(device_, allocator_) {}
   Status load_modules();
   Status prepare_now() const;
-  Status run_prepare_steps() const;
+  Status run_prepare_steps(backend::Stream stream) const;
 
   bundle::Plan plan_;
   std::shared_ptr<backend::Device> device_;

@@ -83,6 +83,7 @@ class Program : public std::enable_shared_from_this<Program> {
 class Execution {
  public:
   virtual ~Execution() = default;
+  // A stream that the caller is capturing takes the launches into his graph; nothing waits for it.
   // Every input of the plan bound once (specialised inputs may be bound too and are compared); outputs may be left out (then kept in
   // memory of the execution, see output()). dtype, extents and layout must match; errors name the tensor, found and wanted. Data needs
   // only the alignment of one element. No output may overlap an input or another output. Nothing is copied to make a view fit.
@@ -91,7 +92,10 @@ class Execution {
   virtual Status run(const std::vector<Binding>& inputs, const std::vector<Binding>& outputs = {}, backend::Stream stream = nullptr) = 0;
   // The execution's own copy of an output after run() without a binding for it.
   virtual Result<TensorView> output(std::string_view name) = 0;
-  // Runs with the time of each step (host clock around a synchronised step).
+  // From now on run() issues what it launches as one recording (a CUDA graph). It is made anew by a run whose tensors do not stand where
+  // they did before, which costs more than launching: for callers whose buffers stay.
+  virtual void capture_runs(bool on) = 0;
+  // Runs with the time of each step, by the device's clock.
   virtual Status run_timed(const std::vector<Binding>& inputs, std::vector<StepTime>* times) = 0;
 };
 

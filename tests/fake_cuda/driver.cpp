@@ -104,6 +104,9 @@ extern "C" CuResult cuInit(unsigned) {
 }
 extern "C" CuResult cuDriverGetVersion(int* version) { return *version = read_settings().version, cu_success; }
 
+// NVRTC asks for it where it finds a driver, and goes on without.
+extern "C" CuResult cuGetExportTable(const void** table, const void*) { return *table = nullptr, cu_not_found; }
+
 // For tests that are somebody else with a context of his own.
 extern "C" CuResult cuCtxCreate_v2(CuContext* context, unsigned, CuDevice device) {
   const std::lock_guard lock(state().mutex);

@@ -1,4 +1,4 @@
-// The kernels there are, and modules of them.
+// The kernels there are, those of backend/conformance/kernels.cpp among them, and modules of them.
 #include <cstring>
 
 #include "cubin_testing.h"
@@ -21,7 +21,7 @@ T* array(const Context* context, void* pointer, int64_t count) {
 const std::map<std::string, Kernel>& kernels() {
   static const std::map<std::string, Kernel> table = {
       // y[g] = 3 x[g] + 1
-      {"affine", {2, [](const Context* context, int64_t groups, void* const* at) -> CuResult {
+      {"conformance_affine", {2, [](const Context* context, int64_t groups, void* const* at) -> CuResult {
          const auto* x = array<float>(context, at[0], groups);
          auto* y = array<float>(context, at[1], groups);
          if (!x || !y) return cu_illegal_address;
@@ -29,10 +29,27 @@ const std::map<std::string, Kernel>& kernels() {
          return cu_success;
        }}},
       // y[g] += 1
-      {"count", {1, [](const Context* context, int64_t groups, void* const* at) -> CuResult {
+      {"conformance_count", {1, [](const Context* context, int64_t groups, void* const* at) -> CuResult {
          auto* y = array<int>(context, at[0], groups);
          if (!y) return cu_illegal_address;
          for (int64_t g = 0; g < groups; ++g) y[g] += 1;
+         return cu_success;
+       }}},
+      {"conformance_arguments", {13, [](const Context* context, int64_t groups, void* const* at) -> CuResult {
+         auto* y = array<int64_t>(context, at[12], groups * 12);
+         if (!y) return cu_illegal_address;
+         for (int64_t i = 0; i < groups * 12; ++i) {
+           const auto* x = array<int64_t>(context, at[i % 12], 1);
+           if (!x) return cu_illegal_address;
+           y[i] = *x;
+         }
+         return cu_success;
+       }}},
+      {"conformance_scratch", {3, [](const Context* context, int64_t groups, void* const* at) -> CuResult {
+         const auto* words = array<int64_t>(context, at[0], 1);
+         auto *sums = array<int64_t>(context, at[1], groups), *misaligned = array<int64_t>(context, at[2], groups);
+         if (!words || !sums || !misaligned) return cu_illegal_address;
+         for (int64_t g = 0; g < groups; ++g) sums[g] = g * *words, misaligned[g] = 0;
          return cu_success;
        }}},
       {"fault", {1, [](const Context*, int64_t, void* const*) -> CuResult { return cu_illegal_address; }}},
@@ -40,17 +57,20 @@ const std::map<std::string, Kernel>& kernels() {
   return table;
 }
 
+// "affine" is short for "conformance_affine".
+std::string full_name(const std::string& name) { return kernels().count(name) ? name : "conformance_" + name; }
+
 }  // namespace
 
 bool is_kernel(const std::string& name, int* arguments) {
-  const auto found = kernels().find(name);
+  const auto found = kernels().find(full_name(name));
   if (found == kernels().end()) return false;
   *arguments = found->second.arguments;
   return true;
 }
 
 CuResult run_kernel(Context* context, const std::string& name, int64_t groups, void* const* arguments) {
-  return kernels().at(name).run(context, groups, arguments);
+  return kernels().at(full_name(name)).run(context, groups, arguments);
 }
 
 CuResult load_module(CuModule* module, const void* image) {

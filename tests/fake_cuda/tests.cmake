@@ -13,7 +13,8 @@ foreach(library IN ITEMS cuda nvidia-ml)
   # Its own symbols stay its own, as a driver's do.
   target_link_options(rtx_fake_${library} PRIVATE -Wl,-Bsymbolic)
   set_target_properties(rtx_fake_${library} PROPERTIES
-    LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/fake_cuda" OUTPUT_NAME "${library}" SOVERSION 1)
+    LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/fake_cuda" OUTPUT_NAME "${library}" SUFFIX ".so.1"
+    NO_SONAME ON)  # or a process that has opened the fake would find it again where it looks for the real one
 endforeach()
 if(TARGET rtx_cuda_device_test)
   add_dependencies(rtx_cuda_device_test rtx_fake_cuda rtx_fake_nvidia-ml)

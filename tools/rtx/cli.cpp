@@ -123,8 +123,6 @@ int run_command_line(int argc, char** argv) {
   Result<int> result = 0;
   if (auto opened = console.open_log({argv, argv + argc}); !opened.ok()) {
     result = std::move(opened).error();
-  } else if (commands.common.device != 0) {
-    result = error_of(ErrorKind::device, "there is no device " + std::to_string(commands.common.device), "this build runs on the cpu, which is device 0", "leave --device out");
   } else {
     result = run(commands.action, console);
   }

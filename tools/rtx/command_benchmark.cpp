@@ -233,7 +233,7 @@ Result<int> bench_command(const BenchCommand& given, const Common& common, Conso
   if (is_bundle(command.file))
     if (const std::string target = target_of_bundle(command.file); !target.empty()) command.target = target;
   RTX_CHECK([&]() -> Status {
-    auto target = require_target(command.target);
+    auto target = require_target(command.target, common.device);
     return target.ok() ? success() : Status(std::move(target).error());
   }());
   RTX_CHECK(check_usage(command, common));
@@ -246,6 +246,7 @@ Result<int> bench_command(const BenchCommand& given, const Common& common, Conso
   WorkbenchOptions bench_options;
   bench_options.target = command.target;
   bench_options.arch = command.arch;
+  bench_options.device = common.device;
   bench_options.threads = common.threads;
   bench_options.jobs = common.jobs;
   RTX_TRY(auto bench, Workbench::open(bench_options, console));

@@ -64,7 +64,7 @@ Result<int> compile_command(const CompileCommand& command, const Common& common,
     return compile_command(here, common, console);
   }
   RTX_CHECK([&]() -> Status {
-    auto target = require_target(command.target);
+    auto target = require_target(command.target, common.device);
     return target.ok() ? success() : Status(std::move(target).error());
   }());
   RTX_CHECK(check_options(common, command.tune));
@@ -73,6 +73,7 @@ Result<int> compile_command(const CompileCommand& command, const Common& common,
   WorkbenchOptions bench_options;
   bench_options.target = command.target;
   bench_options.arch = command.arch;
+  bench_options.device = common.device;
   bench_options.threads = common.threads;
   bench_options.jobs = common.jobs;
   RTX_TRY(auto bench, Workbench::open(bench_options, console));

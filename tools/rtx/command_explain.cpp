@@ -45,12 +45,13 @@ Status write_dot(const ir::Graph& graph, const fuse::Partition& partition, const
 
 Result<int> explain_command(const ExplainCommand& command, const Common& common, Console& console) {
   RTX_CHECK([&]() -> Status {
-    auto target = require_target(command.target);
+    auto target = require_target(command.target, common.device);
     return target.ok() ? success() : Status(std::move(target).error());
   }());
   RTX_TRY(const ir::Graph graph, load_model(command.model, command.model_options));
   WorkbenchOptions bench_options;
   bench_options.target = command.target;
+  bench_options.device = common.device;
   bench_options.threads = common.threads;
   RTX_TRY(auto bench, Workbench::open(bench_options, console));
   const auto tools = bench->toolbox();

@@ -28,8 +28,9 @@ Result<int> check(const bundle::Opened& opened, const Common& common, Console& c
   const auto& sides = backend::all_devices();
   const auto same = [&](const backend::DeviceSide& side) { return side.target == opened.plan.identity.target; };
   const auto side = std::find_if(sides.begin(), sides.end(), same);
-  auto identified = (side == sides.end() ? sides.front() : *side).identify(common.threads);
-  if (!identified.ok()) identified = sides.front().identify(common.threads);
+  auto identified = (side == sides.end() ? sides.front() : *side).identify(common.threads, common.device);
+  if (!identified.ok() && common.device != 0) return std::move(identified).error();
+  if (!identified.ok()) identified = sides.front().identify(common.threads, 0);
   RTX_TRY(const backend::Caps here, std::move(identified));
   const auto verdict = bundle::judge(opened.plan.identity, here);
   const bool runs = verdict.kind == bundle::VerdictKind::exact || verdict.kind == bundle::VerdictKind::compatible;

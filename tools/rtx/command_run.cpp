@@ -74,8 +74,11 @@ Result<int> run_command(const RunCommand& command, const Common& common, Console
   if (bundle) {
     auto load = load_options(nullptr, common, console, command.allow_unsigned);
     // Where its target is not here, the loader refuses it with both names.
-    if (const std::string target = target_of_bundle(command.file); !target.empty() && target != "cpu")
-      if (auto device = make_device(target, common.threads, {}); device.ok()) load.device = *device;
+    if (const std::string target = target_of_bundle(command.file); !target.empty() && (target != "cpu" || common.device != 0)) {
+      auto device = make_device(target, common.threads, {}, common.device);
+      if (device.ok()) load.device = *device;
+      else if (common.device != 0) return std::move(device).error();
+    }
     load.rebuild = rebuild_callback(common, console);
     RTX_TRY(program, runtime::Program::load(command.file, load));
     out["cache_hit_pct"] = nullptr;
@@ -88,6 +91,7 @@ Result<int> run_command(const RunCommand& command, const Common& common, Console
     RTX_TRY(const ir::Graph graph, load_model(command.file, model_options, bound));
     WorkbenchOptions bench_options;
     bench_options.target = command.target;
+    bench_options.device = common.device;
     bench_options.threads = common.threads;
     bench_options.jobs = common.jobs;
     RTX_TRY(bench, Workbench::open(bench_options, console));

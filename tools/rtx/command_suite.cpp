@@ -70,7 +70,7 @@ Result<int> suite_command(const SuiteCommand& command, const Common& common, Con
     here.emulate = false;
     return suite_command(here, common, console);
   }
-  RTX_TRY(const Target target, require_target(command.target));
+  RTX_TRY(const Target target, require_target(command.target, common.device));
   Verifier verifier(common, console, false);
   for (std::string line; std::getline(std::cin, line);) {
     if (line.empty()) continue;

@@ -36,6 +36,14 @@ Result<int> targets_command(const TargetsCommand& command, const Common& common,
         row["features"] = target.caps.features;
         row["families"] = families;
       }
+      row["devices"] = nlohmann::json::array();
+      for (size_t k = 0; k < target.devices.size(); ++k) {
+        const auto& caps = target.devices[k].caps;
+        nlohmann::json device = {{"ordinal", k}, {"available", caps.ok()}};
+        if (caps.ok()) device["device"] = caps->device, device["arch"] = caps->arch, device["driver"] = caps->driver;
+        else device["why"] = caps.error().why, device["what"] = caps.error().what;
+        row["devices"].push_back(std::move(device));
+      }
       out.push_back(std::move(row));
     }
     RTX_CHECK(console.json(out.dump(2)));
@@ -48,6 +56,12 @@ Result<int> targets_command(const TargetsCommand& command, const Common& common,
       continue;
     }
     console.line(target.name + ": " + target.caps.arch + ", " + target.caps.device);
+    if (target.caps.driver != "none") console.line("  driver: " + target.caps.driver);
+    if (target.devices.size() > 1)
+      for (size_t k = 0; k < target.devices.size(); ++k) {
+        const auto& caps = target.devices[k].caps;
+        console.line("  device " + std::to_string(k) + ": " + (caps.ok() ? caps->arch + ", " + caps->device : "not available: " + caps.error().why));
+      }
     console.line("  compiler: " + (target.compiler.empty() ? "none (" + target.no_compiler + "); bundles run, nothing can be compiled; fix: " + target.compiler_fix : target.compiler));
     if (!command.features) continue;
     std::string features;

@@ -9,7 +9,7 @@ namespace rtx::tools {
 
 Result<int> tune_command(const TuneCommand& command, const Common& common, Console& console) {
   RTX_CHECK([&]() -> Status {
-    auto target = require_target(command.target);
+    auto target = require_target(command.target, common.device);
     return target.ok() ? success() : Status(std::move(target).error());
   }());
   RTX_TRY(const ir::Graph graph, problem_graph(command.family, command.settings));
@@ -21,6 +21,7 @@ Result<int> tune_command(const TuneCommand& command, const Common& common, Conso
   }
   WorkbenchOptions bench_options;
   bench_options.target = command.target;
+  bench_options.device = common.device;
   bench_options.threads = common.threads;
   bench_options.jobs = common.jobs;
   RTX_TRY(auto bench, Workbench::open(bench_options, console));

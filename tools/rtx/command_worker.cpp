@@ -8,7 +8,7 @@
 namespace rtx::tools {
 
 Result<int> worker_command(const WorkerCommand& command, const Common& common) {
-  RTX_TRY(auto device, make_device(command.target, common.threads, command.arch));
+  RTX_TRY(auto device, make_device(command.target, common.threads, command.arch, common.device));
   // Frames go out on a private copy of stdout, so that nothing else can write between them.
   const int output = dup(STDOUT_FILENO);
   dup2(STDERR_FILENO, STDOUT_FILENO);

@@ -19,6 +19,7 @@ std::function<Result<bundle::Plan>(const bundle::Opened&, const bundle::Verdict&
     if (!graph.ok()) return error_of(ErrorKind::bundle, "the bundle's stored graph cannot be compiled again", graph.error().what + " " + graph.error().why, "compile the model again");
     WorkbenchOptions options;
     options.target = opened.plan.identity.target;
+    options.device = common.device;
     options.threads = common.threads;
     options.jobs = common.jobs;
     RTX_TRY(auto bench, Workbench::open(options, console));

@@ -40,13 +40,14 @@ const Side* side_of(const std::vector<Side>& sides, const std::string& target) {
 }
 
 // A target whose device is here is available without a compiler: bundles run. What compiling would need is said beside it.
-Target describe(const std::string& name) {
+Target describe(const std::string& name, int ordinal) {
   Target target;
   target.name = name;
   const auto* device = side_of(backend::all_devices(), name);
   const auto* compile = side_of(backend::all_compilers(), name);
   if (device) {
-    auto caps = device->identify(0);
+    auto caps = device->identify(0, ordinal);
+    for (int k = 0; k < device->count(); ++k) target.devices.push_back({device->identify(0, k)});
     target.available = caps.ok();
     if (caps.ok()) target.caps = *std::move(caps);
     else target.why = caps.error().why, target.fix = caps.error().fix;
@@ -67,7 +68,7 @@ constexpr const char* kTargets[] = {"cpu", "cuda", "hip", "metal"};
 
 std::vector<Target> list_targets() {
   std::vector<Target> out;
-  for (const char* name : kTargets) out.push_back(describe(name));
+  for (const char* name : kTargets) out.push_back(describe(name, 0));
   return out;
 }
 
@@ -77,23 +78,28 @@ Result<std::string> emulated_target(const std::string& name) {
   return user_error("no emulator for target '" + name + "'", "the emulator plays cuda", "use --target cuda --emulate");
 }
 
-Result<Target> require_target(const std::string& name) {
-  if (name == kEmulatedTarget) return describe(name);  // made of this build and the C++ compiler: listed by nobody, always there
+Result<Target> require_target(const std::string& name, int ordinal) {
+  const bool emulated = name == kEmulatedTarget;  // made of this build and the C++ compiler: listed by nobody, always there
   for (const char* known : kTargets) {  // only the one asked for: the others' libraries need not be looked for
-    if (name != known) continue;
-    Target target = describe(name);
+    if (name != known && !emulated) continue;
+    Target target = describe(name, ordinal);
     if (target.available) return target;
-    return error_of(ErrorKind::device, "target " + name + " is not available", target.why, target.fix);
+    std::string what = "target " + name + " is not available";
+    if (ordinal > 0 && !target.devices.empty()) {
+      const std::string device = "device " + std::to_string(ordinal) + " of target " + name;
+      what = static_cast<size_t>(ordinal) < target.devices.size() ? device + " is not available" : "there is no " + device;
+    }
+    return error_of(ErrorKind::device, what, target.why, target.fix);
   }
   return user_error("unknown target '" + name + "'", "the targets are cpu, cuda, hip, metal", "run `rtx targets` to see what this machine has");
 }
 
-Result<std::shared_ptr<backend::Device>> make_device(const std::string& target, int threads, const std::string& arch) {
-  RTX_TRY(const Target found, require_target(target));
+Result<std::shared_ptr<backend::Device>> make_device(const std::string& target, int threads, const std::string& arch, int ordinal) {
+  RTX_TRY(const Target found, require_target(target, ordinal));
   const auto* side = side_of(backend::all_devices(), target);
   if (!arch.empty() && !side->runs_on(arch, found.caps))
     return user_error("arch " + arch + " cannot run here", "this machine is " + found.caps.arch, "leave --arch out");
-  return side->device(threads, arch);
+  return side->device(threads, arch, ordinal);
 }
 
 int64_t cache_bound(Console& console) {
@@ -128,7 +134,7 @@ std::string own_program() {
 Result<std::unique_ptr<Workbench>> Workbench::open(const WorkbenchOptions& options, Console& console) {
   auto bench = std::make_unique<Workbench>();
   bench->options_ = options;
-  RTX_TRY(bench->device_, make_device(options.target, options.threads, options.arch));
+  RTX_TRY(bench->device_, make_device(options.target, options.threads, options.arch, options.device));
   const auto& caps = bench->device_->caps();
   if (caps.has("emulated")) console.notice("emulated " + caps.arch + ": times mean nothing");
   bench->cache_ = open_cache(console);
@@ -137,7 +143,7 @@ Result<std::unique_ptr<Workbench>> Workbench::open(const WorkbenchOptions& optio
   bench->dialect_ = compile->dialect(caps);
   const int jobs = options.jobs > 0 ? options.jobs : std::max(1, backend::cpu::usable_cores());
   if (options.workers) {
-    std::vector<std::string> command = {own_program(), "worker", "--target", options.target, "--threads", std::to_string(caps.cores)};
+    std::vector<std::string> command = {own_program(), "worker", "--target", options.target, "--threads", std::to_string(caps.cores), "--device", std::to_string(options.device)};
     if (!options.arch.empty()) command.insert(command.end(), {"--arch", options.arch});
     bench->evaluator_ = tune::make_worker_evaluator(*bench->compiler_, caps, bench->dialect_, std::move(command), options.seed, jobs);
   } else {

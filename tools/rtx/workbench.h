@@ -19,15 +19,19 @@ struct Target {
   bool available = false;
   std::string why;          // when it is not available
   std::string fix;
-  backend::Caps caps;       // when it is
+  backend::Caps caps;       // when it is: of the device that was asked for
+  struct Listed {
+    Result<backend::Caps> caps;  // or why it cannot be used
+  };
+  std::vector<Listed> devices;  // all of the target, by ordinal
   std::string compiler;     // identity, when there is one
   std::string no_compiler;  // why there is none
   std::string compiler_fix;
 };
 // Every target this program knows, available or not.
 std::vector<Target> list_targets();
-// Kind device with the reason when `name` is not available, kind user when there is no such target.
-Result<Target> require_target(const std::string& name);
+// Kind device with the reason when device `ordinal` of `name` is not available, kind user when there is no such target.
+Result<Target> require_target(const std::string& name, int ordinal);
 
 // What `--target NAME --emulate` is: kind user where NAME is no GPU. Its own name works as a target, too.
 inline constexpr const char* kEmulatedTarget = "cuda-emulated";
@@ -36,6 +40,7 @@ Result<std::string> emulated_target(const std::string& name);
 struct WorkbenchOptions {
   std::string target = "cpu";
   std::string arch;      // empty: the device's own
+  int device = 0;        // ordinal
   int threads = 0, jobs = 0;
   bool workers = true;   // candidates run in worker processes
   uint64_t seed = 1;
@@ -68,7 +73,7 @@ class Workbench {
 // The target a bundle was made for; empty where the file cannot say (whoever loads it then says why).
 std::string target_of_bundle(const std::string& path);
 // The device of a worker process, and of a bundle.
-Result<std::shared_ptr<backend::Device>> make_device(const std::string& target, int threads, const std::string& arch);
+Result<std::shared_ptr<backend::Device>> make_device(const std::string& target, int threads, const std::string& arch, int ordinal);
 std::unique_ptr<cache::Cache> open_cache(Console& console);
 int64_t cache_bound(Console& console);  // bytes: RTX_CACHE_MAX_MB, or the default with a notice when that is no number
 std::string own_program();  // path of the running executable

@@ -40,7 +40,8 @@ class Context {
     CuContext before_ = nullptr;
     Status status_;
   };
-  // What allocates or loads would break a recording that the caller makes on this thread, unless the driver is told that it is meant.
+  // What allocates, loads, or waits for another stream would break a recording that the caller makes, unless the driver is told that
+  // it is meant.
   class AsideOfCaptures {
    public:
     explicit AsideOfCaptures(const Driver& driver) : driver_(driver) { (void)driver_.call().exchange_capture_mode(&mode_); }

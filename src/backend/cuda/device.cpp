@@ -202,6 +202,7 @@ class CudaDevice final : public Device {
   }
   Status synchronize(Stream stream) override {
     RTX_ENTER();
+    const Context::AsideOfCaptures aside(*driver_);
     RTX_CHECK(context_->check("the device failed", call_.synchronize(stream_of(stream))));
     context_->completed(stream_of(stream));
     return success();
@@ -227,11 +228,13 @@ class CudaDevice final : public Device {
   Status copy_in(void* device, const void* host, int64_t bytes, Stream stream) override {
     if (bytes <= 0) return success();
     RTX_ENTER();
+    const Context::AsideOfCaptures aside(*driver_);
     return context_->check("cannot copy to the device", call_.copy_in(address_of(device), host, static_cast<size_t>(bytes), stream_of(stream)));
   }
   Status copy_out(void* host, const void* device, int64_t bytes, Stream stream) override {
     if (bytes <= 0) return success();
     RTX_ENTER();
+    const Context::AsideOfCaptures aside(*driver_);
     RTX_CHECK(context_->check("cannot copy from the device", call_.copy_out(host, address_of(device), static_cast<size_t>(bytes), stream_of(stream))));
     return synchronize(stream);
   }
