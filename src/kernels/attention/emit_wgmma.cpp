@@ -58,7 +58,7 @@ class WgmmaText : public WgmmaRows {
     }
   }
 
-  // Which tiles a group takes, one list behind the other.
+  // Which tiles a group takes, one list behind the other. The functions are static: tables of others with their name are loaded too.
   void table(const std::string& name) {
     std::string items, starts;
     size_t count = 0;
@@ -66,11 +66,11 @@ class WgmmaText : public WgmmaRows {
       starts += std::to_string(count) + ", ";
       for (const int item : list) items += std::to_string(item) + (++count % 32 == 0 ? ",\n  " : ", ");
     }
-    line("DEVICE int {}_start(int group) {{", name);
+    line("static DEVICE int {}_start(int group) {{", name);
     line("  static const u16 start[] = {{{}{}}};", starts, count);
     line("  return start[group];");
     line("}}");
-    line("DEVICE int {}_item(int place) {{", name);
+    line("static DEVICE int {}_item(int place) {{", name);
     line("  static const u16 item[] = {{{}}};", items);
     line("  return item[place];");
     line("}}");
@@ -185,7 +185,7 @@ class WgmmaText : public WgmmaRows {
   }
 
   // A ring of named barriers: one warpgroup issues its products while another works on its scores.
-  bool takes_turns() const { return s_.consumers > 1 && s_.width <= 128; }
+  bool takes_turns() const { return params_.turns != 0; }
   void my_turn() {
     if (takes_turns()) line("barrier(1 + part, 256);");
   }

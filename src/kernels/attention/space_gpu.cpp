@@ -9,7 +9,8 @@ Tiling tiling_of(const Problem& p, const Params& params, const backend::Caps& ca
   const int64_t share = p.query_heads / std::max<int64_t>(1, p.key_heads);
   const auto padded = [&](int64_t rows) { return ceil_div(rows, params.block_q) * params.block_q; };
   // One tile for the heads that share keys reads these once; it pays where a head's own rows leave much of its tiles empty.
-  if (share > 1 && padded(p.queries * share) * 10 < padded(p.queries) * share * 9) out.heads = share;
+  // Boxes of 64 rows have whole queries of it.
+  if (share > 1 && padded(p.queries * share) * 10 < padded(p.queries) * share * 9 && (params.mma != 2 || 64 % share == 0)) out.heads = share;
   out.units = p.batch * p.query_heads / std::max<int64_t>(1, out.heads);
   out.rows = p.queries * out.heads;
   out.blocks = ceil_div(out.rows, params.block_q);
@@ -177,6 +178,7 @@ Space<Params> gpu_space(const Problem& p, const backend::Caps& caps) {
                [](const Params& at) { return at.mma == 0 ? Values{8, 16, 32, 64} : at.mma == 1 ? Values{16, 32, 48, 64, 128} : Values{64, 80, 96, 112, 128, 144, 160, 176, 192}; })
       .axis_by("waves", &Params::waves, [](const Params& at) { return at.mma == 0 ? Values{4} : at.mma == 1 ? Values{4, 8} : Values{at.block_q / 16 + 4}; })
       .axis_by("stages", &Params::stages, [](const Params& at) { return at.mma == 0 ? Values{1} : at.mma == 1 ? Values{1, 2, 3} : Values{2, 3}; })
+      .axis_by("turns", &Params::turns, [](const Params& at) { return at.mma == 2 && at.block_q > 64 ? Values{0, 1} : Values{0}; })
       .axis("splits", &Params::splits, {1, 2, 4, 8, 16, 32, 64})
       .require("f32 arithmetic has four waves, one stage, at most 64 rows and 64 keys",
                [](const Params& at) { return at.mma != 0 || (at.waves == 4 && at.stages == 1 && at.block_q <= 64 && at.block_k <= 64 && at.block_k != 48); })
@@ -189,7 +191,7 @@ Space<Params> gpu_space(const Problem& p, const backend::Caps& caps) {
                })
       .require("warpgroups have 64 rows each and one more loads for them",
                [](const Params& at) { return at.mma != 2 || (at.block_q >= 64 && at.waves == at.block_q / 16 + 4 && at.block_k >= 64 && at.block_k <= 192 && at.block_k % 16 == 0 && at.stages >= 2 && at.stages <= 3); })
-      .require("heads that share a tile divide a warpgroup's rows", [=](const Params& at) { return at.mma != 2 || 64 % tiling_of(p, at, caps).heads == 0; })
+      .require("several warpgroups may take turns", [](const Params& at) { return at.turns == 0 || (at.turns == 1 && at.mma == 2 && at.block_q > 64); })
       .require("a tile has less than twice as many rows as there are",
                [=](const Params& at) { return at.block_q == (at.mma == 2 ? 64 : at.mma == 1 ? 16 : 4) || at.block_q < 2 * rows; })
       .require("rows and groups are counted in 31 bits",

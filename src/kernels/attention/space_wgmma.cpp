@@ -12,7 +12,8 @@ double wgmma_estimate(const Problem& p, const Params& at, const backend::Caps& c
   const WgmmaShape shape = wgmma_shape_of(p, at, caps);
   const double rows = static_cast<double>(at.block_q), keys = static_cast<double>(at.block_k), scores = rows * keys;
   const double products = scores * 2 * (static_cast<double>(shape.depth) * (1 + 24 / keys) + static_cast<double>(shape.width)) / 4096, softmax = scores / 16 + scores * 5 / 128;
-  const double shown = shape.consumers == 3 ? 0.4 : shape.consumers == 2 ? 0.5 : 0.6;
+  double shown = shape.consumers == 3 ? 0.4 : shape.consumers == 2 ? 0.5 : 0.6;
+  if (shape.consumers > 1 && (at.turns != 0) != (p.width <= 128)) shown += 0.15;
   const double block = products + shown * softmax + 150;
   const double tile = block + softmax + 1500 + rows * static_cast<double>(p.width) / 32;
   const int64_t items = tiling.groups() * at.splits, groups = std::max<int64_t>(1, wgmma_groups(p, at, caps));
@@ -39,7 +40,7 @@ Params preferred_wgmma(const Problem& p, const backend::Caps& caps, const std::f
   double least = 0;
   for (const int64_t block_q : {192, 128, 64})
     for (const int64_t block_k : {176, 160, 128, 112, 96, 80, 64}) {
-      const Params at{.mma = 2, .block_q = block_q, .block_k = block_k, .waves = block_q / 16 + 4, .stages = 2, .splits = 1};
+      const Params at{.mma = 2, .block_q = block_q, .block_k = block_k, .waves = block_q / 16 + 4, .stages = 2, .turns = block_q > 64 && p.width <= 128 ? 1 : 0};
       // Tiles that just fit the registers are for the tuner to try.
       if (!legal(at) || wgmma_shape_of(p, at, caps).registers > wgmma_shape_of(p, at, caps).grown - 8) continue;
       const double milliseconds = wgmma_estimate(p, at, caps, work);
