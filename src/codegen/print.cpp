@@ -16,6 +16,8 @@ class RowPrinter {
   RowPrinter(Source& source, const ElementDag& dag, const RowLoop& loop) : source_(source), dag_(dag), loop_(loop) {
     for (size_t k = 0; k < dag.elements.size(); ++k) varies_.push_back(varies(dag.elements[k]));
     names_.resize(dag.elements.size());
+    contracted_.resize(dag.elements.size(), false);
+    if (loop.contract) contract();
   }
 
   void print() {
@@ -75,6 +77,29 @@ class RowPrinter {
       body(1, i);
       source_.close();
     }
+  }
+
+  // Marks the products that are printed as part of the sum that reads them.
+  void contract() {
+    RTX_ASSERT(source_.explicit_vectors(), "fused multiply-adds are named by the prelude of vectors");
+    std::vector<int> readers(dag_.elements.size());
+    for (const auto& e : dag_.elements) {
+      for (const int a : e.arguments) ++readers[static_cast<size_t>(a)];
+      if (e.guard >= 0) ++readers[static_cast<size_t>(e.guard)];
+      e.offset.walk([&](const Index& part) {
+        if (part.kind() == Index::Kind::element) ++readers[static_cast<size_t>(part.id())];
+      });
+    }
+    for (const auto& s : dag_.stores) ++readers[static_cast<size_t>(s.value)];
+    for (const auto& e : dag_.elements)
+      if (const int product = product_of(e); product >= 0 && readers[static_cast<size_t>(product)] == 1) contracted_[static_cast<size_t>(product)] = true;
+  }
+  // The argument of a sum that is a product, -1: none.
+  int product_of(const Element& e) const {
+    if (e.kind != Element::Kind::op || e.op != ir::Op::add || compute_text(e.dtype) != "f32") return -1;
+    for (const int a : e.arguments)
+      if (const auto& x = dag_.elements[static_cast<size_t>(a)]; x.kind == Element::Kind::op && x.op == ir::Op::mul && varies_[static_cast<size_t>(a)]) return a;
+    return -1;
   }
 
   bool varies(const Index& index) const {
@@ -198,6 +223,7 @@ class RowPrinter {
 
   void define(int k, int width, const std::string& i) {
     const Element& e = dag_.elements[static_cast<size_t>(k)];
+    if (contracted_[static_cast<size_t>(k)]) return;
     std::string text;
     switch (e.kind) {
       case Element::Kind::constant: return;
@@ -219,6 +245,12 @@ class RowPrinter {
       }
       case Element::Kind::select:
       case Element::Kind::op: {
+        if (const int product = product_of(e); product >= 0 && contracted_[static_cast<size_t>(product)]) {
+          const auto& factors = dag_.elements[static_cast<size_t>(product)].arguments;
+          const int other = e.arguments[0] == product ? e.arguments[1] : e.arguments[0];
+          text = "math::fma(" + value(factors[0], width) + ", " + value(factors[1], width) + ", " + value(other, width) + ")";
+          break;
+        }
         std::vector<std::string> arguments;
         std::vector<DType> types;
         for (const int a : e.arguments) {
@@ -255,6 +287,7 @@ class RowPrinter {
   const ElementDag& dag_;
   const RowLoop& loop_;
   std::vector<bool> varies_;
+  std::vector<bool> contracted_;
   std::vector<std::string> names_;
 };
 

@@ -22,6 +22,7 @@ struct RowLoop {
   int vector_width = 8;              // lanes of the vector body; 1: scalar only
   int unroll = 1;
   int steps = 1;                     // bodies an iteration: `after` is called once for each, then once for single vectors, then for the tail
+  bool contract = false;             // a product of f32 that only a sum reads is added to it in one rounding (with explicit vectors)
   std::string lane;                  // many threads share the row: C text of this one's place among `lanes`; empty: one thread has it
   int64_t lanes = 1;
   std::string at;                    // C name of one position, a multiple of vector_width: only the body there is printed, without a loop

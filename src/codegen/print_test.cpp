@@ -11,7 +11,7 @@ namespace rtx::codegen {
 namespace {
 
 // The statements of a row, without what stands before them in a text.
-std::string printed(const std::string& text, int width) {
+std::string printed(const std::string& text, int width, bool contract = false) {
   const ir::Graph body = ir::parse_or_die(text);
   Lowering lowering(body);
   const auto extents = body.extents(body.outputs[0]);
@@ -27,10 +27,20 @@ std::string printed(const std::string& text, int width) {
   loop.inner = static_cast<int>(extents.size()) - 1;
   loop.count = std::to_string(extents.back());
   loop.vector_width = width;
+  loop.contract = contract;
   print_row(source, lowering.dag(), loop);
   source.close();
   const std::string out = source.take();
   return out.substr(out.find("BEGIN {\n") + 8);
+}
+
+TEST(Print, a_product_that_only_a_sum_reads_is_contracted_where_asked) {
+  const auto text = [](const std::string& result) { return printed("x: f32[4,8]; y: f32[4,8]; m = mul(x, y); a = add(x, m); " + result, 1, true); };
+  EXPECT_NE(text("return a").find("math::fma(t0, t1, t0)"), std::string::npos) << text("return a");
+  EXPECT_EQ(text("return a").find(" * t"), std::string::npos) << text("return a");
+  EXPECT_EQ(text("b = sub(a, m); return b").find("fma"), std::string::npos) << text("b = sub(a, m); return b");
+  EXPECT_EQ(printed("x: f32[4,8]; m = mul(x, x); a = add(x, m); return a", 1).find("fma"), std::string::npos);
+  EXPECT_EQ(printed("x: f64[4,8]; m = mul(x, x); a = add(x, m); return a", 1, true).find("fma"), std::string::npos);
 }
 
 TEST(Print, a_row_has_a_vector_body_and_a_scalar_tail) {

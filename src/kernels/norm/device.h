@@ -64,33 +64,45 @@ __attribute__((noinline)) static Centred centred_carefully(const f32* row, i64 c
   return {shift, f32(mean - f64(shift)), f32(1.0 / __builtin_sqrt(squares / f64(count) + epsilon))};
 }
 
-DEVICE Centred centred(const f32* row, i64 count, f64 epsilon) {
-  constexpr i64 step = 4 * VEC;
-  f32 shift = row[0];
-  if (count >= step) {  // a power of two: equal elements add up without rounding
+// The pass in three parts, so that a kernel can sum one row while it finishes another: begin, then step at 0, width, 2 width, ... to the
+// last that is whole, then finish, which adds the rest. Step number k adds to chain k % chains.
+constexpr int chains = 4;
+struct Sums {
+  f32 shift;
+  V sums[chains], squares[chains];
+};
+DEVICE Sums begin(const f32* row, i64 count) {
+  Sums s = {row[0], {}, {}};
+  if (count >= chains * VEC) {  // a power of two: equal elements add up without rounding
     const V first = load<V>(row) + load<V>(row + VEC), second = load<V>(row + 2 * VEC) + load<V>(row + 3 * VEC);
-    shift = math::reduce_sum(V(first + second)) * (1.f / f32(step));
+    s.shift = math::reduce_sum(V(first + second)) * (1.f / f32(chains * VEC));
   }
-  V sums[4] = {}, squares[4] = {};
-  i64 i = 0;
-  for (; i + step <= count; i += step)
-    for (int c = 0; c < 4; ++c) {
-      const V d = load<V>(row + i + c * VEC) - shift;
-      sums[c] += d;
-      squares[c] = math::fma(d, d, squares[c]);
-    }
+  return s;
+}
+DEVICE void step(Sums& s, const f32* at, int chain) {
+  const V d = load<V>(at) - s.shift;
+  s.sums[chain] += d;
+  s.squares[chain] = math::fma(d, d, s.squares[chain]);
+}
+DEVICE Centred finish(const Sums& s, const f32* row, i64 count, f64 epsilon) {
   f32 last_sum = 0, last_squares = 0;
-  for (; i < count; ++i) {
-    const f32 d = row[i] - shift;
+  for (i64 i = count / (chains * VEC) * (chains * VEC); i < count; ++i) {
+    const f32 d = row[i] - s.shift;
     last_sum += d;
     last_squares = math::fma(d, d, last_squares);
   }
-  const f64 sum = f64(math::reduce_sum(V((sums[0] + sums[1]) + (sums[2] + sums[3]))) + last_sum);
-  const f64 square = f64(math::reduce_sum(V((squares[0] + squares[1]) + (squares[2] + squares[3]))) + last_squares);
+  const f64 sum = f64(math::reduce_sum(V((s.sums[0] + s.sums[1]) + (s.sums[2] + s.sums[3]))) + last_sum);
+  const f64 square = f64(math::reduce_sum(V((s.squares[0] + s.squares[1]) + (s.squares[2] + s.squares[3]))) + last_squares);
   const f64 rest = sum * (1.0 / f64(count)), scatter = square - sum * rest;
   const bool sound = scatter * 4 > square && square > 1e-30 && square < 1e38;  // 4: the subtraction may lose two bits
   if (__builtin_expect(!sound, 0)) return centred_carefully(row, count, epsilon);
-  return {shift, f32(rest), f32(1.0 / __builtin_sqrt(scatter * (1.0 / f64(count)) + epsilon))};
+  return {s.shift, f32(rest), f32(1.0 / __builtin_sqrt(scatter * (1.0 / f64(count)) + epsilon))};
+}
+DEVICE Centred centred(const f32* row, i64 count, f64 epsilon) {
+  Sums s = begin(row, count);
+  for (i64 i = 0; i + chains * VEC <= count; i += chains * VEC)
+    for (int c = 0; c < chains; ++c) step(s, row + i + c * VEC, c);
+  return finish(s, row, count, epsilon);
 }
 
 }  // namespace norm

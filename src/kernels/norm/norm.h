@@ -50,6 +50,8 @@ struct Norm {
   static Tolerance tolerance(const Problem& problem);
 };
 static_assert(KernelFamily<Norm>);
+// On a CPU: a row is summed while the one before it is finished.
+bool runs_ahead(const Problem& problem);
 // For groups of many threads.
 Space<Params> space_gpu(const Problem& problem, const backend::Caps& caps);
 Result<backend::KernelPlan> emit_gpu(const Problem& problem, const Params& params, const backend::Caps& caps, const codegen::Dialect& dialect);

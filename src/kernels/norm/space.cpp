@@ -30,6 +30,8 @@ Space<Params> Norm::space(const Problem& problem, const backend::Caps& caps) {
       .axis("unroll", &Params::unroll, {1, 2})
       .require("the row fits the thread's scratch", [=](const Params&) { return bytes <= scratch; })
       .require("a group has no more rows than there are", [=](const Params& p) { return p.rows_per_group <= std::max<int64_t>(1, rows); })
+      .require("a row beside which the next is summed takes four vectors at a time anyhow",
+               [ahead = runs_ahead(problem)](const Params& p) { return !ahead || p.unroll == 1; })
       .prefer({preferred_rows(problem, cores), 1})
       .estimate([=](const Params& p) {
         const double groups = static_cast<double>(ceil_div(std::max<int64_t>(1, rows), p.rows_per_group));
