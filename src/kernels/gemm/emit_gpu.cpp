@@ -28,7 +28,8 @@ Spelling spelling(Loop loop) {
     case Loop::stream: return {"kernels/gemm/device_gpu_stream.h", "stream_columns", "Stream"};
     case Loop::mma_stream: return {"kernels/gemm/device_mma_stream.h", "mma_stream_columns", "MmaStream"};
     case Loop::scalar:
-    case Loop::wgmma: break;
+    case Loop::wgmma:
+    case Loop::wgmma_stream: break;
   }
   return {"kernels/gemm/device_gpu.h", "scalar_tile", "Scalar"};
 }
@@ -68,7 +69,8 @@ std::string numerics(const Problem& p, const Params& x, const Tiling& t) {
       out += "streamed by mma 16x8x16 along " + std::string(p.b.row_stride == 1 ? "k" : "n") + ", " + number(x.waves_k) + " waves";
       break;
     case Loop::scalar:
-    case Loop::wgmma: out += "one fma chain in increasing k"; break;
+    case Loop::wgmma:
+    case Loop::wgmma_stream: out += "one fma chain in increasing k"; break;
   }
   if (x.split > 1) out += "; parts of " + number(t.split_k) + " added in order";
   return out;
@@ -154,6 +156,7 @@ backend::Launch print_sum(Source& s, const Problem& p, const std::string& entry)
 
 Result<backend::KernelPlan> emit(const Problem& p, const Params& x, const backend::Caps& caps, const codegen::Dialect& dialect) {
   if (Loop(x.loop) == Loop::wgmma) return wgmma_emit(p, x, caps, dialect);
+  if (Loop(x.loop) == Loop::wgmma_stream) return wgmma_stream_emit(p, x, dialect);
   const Tiling t = tiling(p, x);
   const Loop loop = Loop(x.loop);
   const Spelling spelled = spelling(loop);

@@ -44,6 +44,11 @@ void print_shape(Source& s, const Problem& p, const Params& x, const Tiling& t, 
 
 }  // namespace
 
+void print_wgmma_width(Source& s, int64_t columns) {
+  const std::string n = number(columns);
+  for (const std::string& line : {"#ifndef WGMMA_WIDTH_" + n, "#define WGMMA_WIDTH_" + n, "WGMMA_WIDTH(" + n + ")", std::string("#endif")}) s.line(line);
+}
+
 Result<backend::KernelPlan> wgmma_emit(const Problem& p, const Params& x, const backend::Caps& caps, const codegen::Dialect& dialect) {
   const Tiling t = wgmma_tiling(p, x);
   const auto a = view_of_a(p, x.block_m), b = view_of_b(p, x.block_n);
@@ -58,8 +63,8 @@ Result<backend::KernelPlan> wgmma_emit(const Problem& p, const Params& x, const 
                " raster=" + number(x.raster) + " split=" + number(x.split) + " finish=" + number(x.finish),
            work_text(p));
   for (const char* header : {"kernels/gemm/device_gpu.h", "kernels/gemm/device_wgmma.h"}) s.include(header);
-  const std::string n = number(x.block_n), entry = plan.name;
-  for (const std::string& line : {"#ifndef WGMMA_WIDTH_" + n, "#define WGMMA_WIDTH_" + n, "WGMMA_WIDTH(" + n + ")", std::string("#endif")}) s.line(line);
+  const std::string entry = plan.name;
+  print_wgmma_width(s, x.block_n);
   s.open("namespace of_" + plan.name);
   print_shape(s, p, x, t, *a, *b, c ? &*c : nullptr);
   if (split) print_sum_epilogue(s, p);

@@ -47,8 +47,10 @@ struct Problem {
 
 // The main loops of GPUs: any type and view by fused multiply-adds (device_gpu.h); f16 and bf16 by tensor cores (device_mma.h); few rows
 // against a B that is read once, by multiply-adds (device_gpu_stream.h) or by tensor cores (device_mma_stream.h); f16 and bf16 by products
-// of warpgroups on boxes of tensor views (device_wgmma.h).
-enum class Loop : int64_t { scalar = 0, mma = 1, stream = 2, wgmma = 3, mma_stream = 4 };
+// of warpgroups on boxes of tensor views (device_wgmma.h), also with few rows (device_wgmma_stream.h).
+enum class Loop : int64_t { scalar = 0, mma = 1, stream = 2, wgmma = 3, mma_stream = 4, wgmma_stream = 5 };
+// A space, a tiling and a text of their own.
+inline bool on_views(Loop loop) { return loop == Loop::wgmma || loop == Loop::wgmma_stream; }
 
 enum class BSource : int64_t { panels = 0, rows = 1, task = 2, stream = 3 };  // as in device_cpu.h; stream: device_cpu_stream.h
 

@@ -1,5 +1,6 @@
 // GEMM bf16 on a GPU: variants of the tensor-core loops, checked first, then timed against each other and cuBLAS (opened at run time),
-// interleaved in one process: bursts of about 20 ms in shuffled order, medians.
+// interleaved in one process: bursts of about 20 ms in shuffled order, medians. With at most 128 rows: recorded launches that go round
+// copies of B of 400 MB together, so that B comes from memory.
 //   --nvrtc PATH --cublas PATH   libraries or their folders
 //   --rounds N                   11
 //   --transposes                 all four layouts of each shape, not only A [M, K] with B [N, K]
@@ -13,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <set>
 #include <string>
 
@@ -65,8 +67,10 @@ struct Cublas {
   using Create = int (*)(void** handle);
   using Gemm = int (*)(void* handle, int trans_a, int trans_b, int m, int n, int k, const void* alpha, const void* a, int type_a, int lda, const void* b, int type_b, int ldb,
                        const void* beta, void* c, int type_c, int ldc, int compute, int algorithm);
+  using SetStream = int (*)(void* handle, void* stream);
   void* handle = nullptr;
   Gemm gemm = nullptr;
+  SetStream set_stream = nullptr;
   explicit Cublas(const std::string& path) {
     std::vector<std::string> names = {"libcublas.so.13", "libcublas.so.12", "libcublas.so"};
     if (!path.empty()) names.insert(names.begin(), {path, path + "/libcublas.so.13", path + "/libcublas.so.12"});
@@ -74,7 +78,8 @@ struct Cublas {
       if (void* library = dlopen(name.c_str(), RTLD_NOW)) {
         const auto create = reinterpret_cast<Create>(dlsym(library, "cublasCreate_v2"));
         gemm = reinterpret_cast<Gemm>(dlsym(library, "cublasGemmEx"));
-        if (create && gemm && create(&handle) == 0) return;
+        set_stream = reinterpret_cast<SetStream>(dlsym(library, "cublasSetStream_v2"));
+        if (create && gemm && set_stream && create(&handle) == 0) return;
       }
     handle = nullptr;
   }
@@ -127,9 +132,13 @@ int Bench::shape(int64_t m, int64_t n, int64_t k, int t) {
   // The first picks, and of each block and schedule the best.
   std::vector<Params> points;
   std::set<std::string> kinds;
+  const bool few = m <= 128;
+  std::map<int64_t, int> of_loop;
   for (const auto& x : all) {
+    if (few && ++of_loop[x.loop] > 400) continue;
     const std::string kind = std::to_string(x.loop) + " " + std::to_string(x.block_m) + "x" + std::to_string(x.block_n) + " " + std::to_string(x.schedule) + " " + std::to_string(x.split);
-    if (points.size() < 8 && kinds.insert(kind).second && (points.empty() || !options.first)) points.push_back(x);
+    const auto same_loop = std::count_if(points.begin(), points.end(), [&](const Params& y) { return y.loop == x.loop; });
+    if (points.size() < (few ? 12u : 8u) && (!few || same_loop < 4) && kinds.insert(kind).second && (points.empty() || !options.first)) points.push_back(x);
   }
   Params old = {.loop = int64_t(Loop::mma), .block_m = 128, .block_n = 128, .block_k = 64, .waves_m = 2, .waves_n = 2, .stages = 3};
   if (space.broken_rule(old).empty() && !options.first) points.push_back(old);
@@ -140,7 +149,37 @@ int Bench::shape(int64_t m, int64_t n, int64_t k, int t) {
   for (const auto& [to, from] : {std::pair(&a, &host_a), {&b, &host_b}, {&c, &host_c}, {&r, &host_r}})
     if (!device->copy_in(to->at, from->data(), int64_t(from->size()) * 2, nullptr).ok()) return 1;
   const double flops = 2.0 * double(m) * double(n) * double(k);
-  const int burst = std::clamp(int(0.02 / (flops / 6e14 + 4e-6)), 1, 400);
+  const int64_t bytes_b = k * n * 2;
+  std::vector<std::unique_ptr<Buffer>> copies;
+  std::vector<void*> all_b = {b.at};
+  for (int64_t total = bytes_b; few && total < 400'000'000 && copies.size() < 63; total += bytes_b) {
+    copies.push_back(std::make_unique<Buffer>(*device, bytes_b));
+    if (!copies.back()->at || !device->copy_in(copies.back()->at, host_b.data(), bytes_b, nullptr).ok()) return 1;
+    all_b.push_back(copies.back()->at);
+  }
+  const int burst = few ? int(all_b.size()) * (all_b.size() < 16 ? 4 : 2) : std::clamp(int(0.02 / (flops / 6e14 + 4e-6)), 1, 400);
+  // Seconds of one of `burst` launches; the i-th takes copy i of B.
+  const auto timed = [&](std::function<Status(backend::Stream, int)> launch) -> std::function<Result<double>()> {
+    if (!few)
+      return [launch, burst, d = device]() -> Result<double> {
+        RTX_TRY(const double seconds, d->time(nullptr, [&]() -> Status {
+          for (int i = 0; i < burst; ++i) RTX_CHECK(launch(nullptr, 0));
+          return success();
+        }));
+        return seconds / burst;
+      };
+    auto recording = std::make_shared<std::unique_ptr<backend::Recording>>();
+    return [launch, burst, recording, count = int(all_b.size()), d = device]() -> Result<double> {
+      if (!*recording) {
+        RTX_TRY(*recording, d->capture([=](backend::Stream stream) -> Status {
+          for (int i = 0; i < burst; ++i) RTX_CHECK(launch(stream, i % count));
+          return success();
+        }));
+      }
+      RTX_TRY(const double seconds, d->time(nullptr, [&] { return d->replay(**recording, nullptr); }));
+      return seconds / burst;
+    };
+  };
 
   std::vector<std::unique_ptr<backend::Module>> modules;
   std::vector<std::unique_ptr<Buffer>> workspaces;
@@ -177,14 +216,18 @@ int Bench::shape(int64_t m, int64_t n, int64_t k, int t) {
         call.arguments.push_back(ref.kind == backend::BufferKind::input ? inputs[ref.index] : ref.kind == backend::BufferKind::output ? out.at : workspace[size_t(ref.index)]);
       calls.push_back(std::move(call));
     }
-    const auto once = [calls, d = device]() -> Status {
-      for (const auto& call : calls)
-        RTX_CHECK(d->launch(call.function, call.launch.grid, call.launch.group, call.launch.scratch_bytes, call.arguments.data(), int(call.arguments.size()), nullptr, call.launch.views));
+    const auto once = [calls, all_b, d = device](backend::Stream stream, int copy) -> Status {
+      for (const auto& call : calls) {
+        auto arguments = call.arguments;
+        for (auto& at : arguments)
+          if (at == all_b[0]) at = all_b[size_t(copy)];
+        RTX_CHECK(d->launch(call.function, call.launch.grid, call.launch.group, call.launch.scratch_bytes, arguments.data(), int(arguments.size()), stream, call.launch.views));
+      }
       return success();
     };
     // Poisoned with NaN, run, compared in samples with double, and whole with the first of its numerics class.
     if (!device->fill(out.at, std::byte{0xff}, m * n * 2, nullptr).ok()) return 1;
-    Status ran = once();
+    Status ran = once(nullptr, 0);
     if (ran.ok()) ran = device->synchronize(nullptr);
     if (!ran.ok()) return std::fprintf(stderr, "%s: %s\n", space.text(point).c_str(), ran.error().text().c_str()), 1;
     if (!device->copy_out(found.data(), out.at, m * n * 2, nullptr).ok() || !device->synchronize(nullptr).ok()) return 1;
@@ -207,24 +250,15 @@ int Bench::shape(int64_t m, int64_t n, int64_t k, int t) {
     }
     if (wrong || differ) std::printf("  WRONG: %lld of 1500 samples, %lld elements unlike the first: %s\n", (long long)wrong, (long long)differ, space.text(point).c_str()), ++faults;
     names.push_back(space.text(point));
-    subjects.push_back([once, burst, d = device]() -> Result<double> {
-      RTX_TRY(const double seconds, d->time(nullptr, [&]() -> Status {
-        for (int i = 0; i < burst; ++i) RTX_CHECK(once());
-        return success();
-      }));
-      return seconds / burst;
-    });
+    subjects.push_back(timed(once));
   }
   if (blas && blas->handle && options.epilogue == "none") {
     names.push_back("cuBLAS");
-    subjects.push_back([&, burst]() -> Result<double> {
-      RTX_TRY(const double seconds, device->time(nullptr, [&]() -> Status {
-        for (int i = 0; i < burst; ++i)
-          if (blas->run(m, n, k, t, a.at, b.at, other.at) != 0) return user_error("cublasGemmEx failed");
-        return success();
-      }));
-      return seconds / burst;
-    });
+    subjects.push_back(timed([&](backend::Stream stream, int copy) -> Status {
+      blas->set_stream(blas->handle, stream);
+      if (blas->run(m, n, k, t, a.at, all_b[size_t(copy)], other.at) != 0) return user_error("cublasGemmEx failed");
+      return success();
+    }));
   }
   auto samples = measure::interleave(subjects, options.rounds, 2);
   if (!samples.ok()) return std::fprintf(stderr, "%s\n", samples.error().text().c_str()), 1;
@@ -234,7 +268,8 @@ int Bench::shape(int64_t m, int64_t n, int64_t k, int t) {
   const double peer = names.back() == "cuBLAS" ? samples->back().median() : NAN;
   for (size_t i = 0; i < samples->size(); ++i) {
     const double seconds = (*samples)[i].median();
-    std::printf("  %7.1f TFLOP/s %9.2f us  x %.3f  %s\n", flops / seconds / 1e12, seconds * 1e6, peer / seconds, names[i].c_str());
+    std::printf("  %7.1f TFLOP/s %9.2f us %5.2f TB/s  x %.3f  %s\n", flops / seconds / 1e12, seconds * 1e6, double(bytes_b + m * k * 2 + m * n * 2) / seconds / 1e12, peer / seconds,
+                names[i].c_str());
   }
   std::fflush(stdout);
   return 0;

@@ -44,5 +44,14 @@ double wgmma_seconds(const Problem& problem, const Params& params, const backend
 std::vector<int64_t> wgmma_values(const Problem& problem, const backend::Caps& caps, int64_t Params::*axis, const Params& so_far);
 void wgmma_rules(Space<Params>& space, const Problem& problem, const backend::Caps& caps);
 Result<backend::KernelPlan> wgmma_emit(const Problem& problem, const Params& params, const backend::Caps& caps, const codegen::Dialect& dialect);
+void print_wgmma_width(codegen::Source& source, int64_t columns);  // products of that width, once a text
+
+// ---- Loop::wgmma_stream (wgmma_stream.cpp): as above ------------------------------------------------------------------------------------
+bool may_use_wgmma_stream(const Problem& problem, const backend::Caps& caps);
+Tiling wgmma_stream_tiling(const Problem& problem, const Params& params);
+double wgmma_stream_seconds(const Problem& problem, const Params& params, const backend::Caps& caps);
+std::vector<int64_t> wgmma_stream_values(const Problem& problem, const backend::Caps& caps, int64_t Params::*axis, const Params& so_far);
+void wgmma_stream_rules(Space<Params>& space, const Problem& problem, const backend::Caps& caps);
+Result<backend::KernelPlan> wgmma_stream_emit(const Problem& problem, const Params& params, const codegen::Dialect& dialect);
 
 }  // namespace rtx::kernels::gemm::gpu

@@ -48,6 +48,7 @@ StreamShape stream_shape(const Problem& p, const Params& x) {
 double estimate_seconds(const Problem& p, const Params& x, const backend::Caps& caps) {
   if (p.empty()) return 0;
   if (Loop(x.loop) == Loop::wgmma) return wgmma_seconds(p, x, caps);
+  if (Loop(x.loop) == Loop::wgmma_stream) return wgmma_stream_seconds(p, x, caps);
   const Tiling t = tiling(p, x);
   constexpr double hertz = 1.7e9, launch = 2e-6;
   const double cores = std::max(1, caps.cores), results = double(p.batches * p.m * p.n);
@@ -73,7 +74,8 @@ double estimate_seconds(const Problem& p, const Params& x, const backend::Caps& 
       flying = resident * double((x.stages - 1) * x.block_k * (x.block_m + x.block_n)) * element;
       break;
     }
-    case Loop::wgmma: break;
+    case Loop::wgmma:
+    case Loop::wgmma_stream: break;
     case Loop::scalar: {
       const double tm = double(x.block_m / x.waves_m / 4), tn = double(x.block_n / x.waves_n / 8);
       double rate = f32_cycle * tm * tn / (tm * tn + tm + tn) * busy;
@@ -135,6 +137,7 @@ Axes axes_of(const Problem& p, const backend::Caps& caps) {
     if (p.m > 128) axes.loop.clear();  // what short products want is open
     axes.loop.push_back(int64_t(Loop::wgmma));
   }
+  if (may_use_wgmma_stream(p, caps)) axes.loop.push_back(int64_t(Loop::wgmma_stream));
   axes.block_m = blocks_of(mma ? 16 : 8, mma ? 256 : 128, p.m);
   axes.block_n = blocks_of(mma ? 32 : 16, mma ? 256 : 128, p.n);
   axes.block_k = mma ? std::vector<int64_t>{32, 64} : std::vector<int64_t>{8, 16};
@@ -165,7 +168,9 @@ Space<Params> with_rules(const Problem& p, const backend::Caps& caps, const Axes
   Space<Params> rules;
   const bool views = may_use_wgmma(p, caps);
   const auto axis = [&](const char* name, int64_t Params::*member, const std::vector<int64_t>& values) {
-    rules.axis_by(name, member, [=](const Params& x) { return Loop(x.loop) == Loop::wgmma ? wgmma_values(p, caps, member, x) : values; });
+    rules.axis_by(name, member, [=](const Params& x) {
+      return Loop(x.loop) == Loop::wgmma ? wgmma_values(p, caps, member, x) : Loop(x.loop) == Loop::wgmma_stream ? wgmma_stream_values(p, caps, member, x) : values;
+    });
   };
   rules.axis("loop", &Params::loop, axes.loop);
   axis("block_m", &Params::block_m, axes.block_m);
@@ -189,10 +194,10 @@ Space<Params> with_rules(const Problem& p, const backend::Caps& caps, const Axes
       .require("the device runs groups of waves of 32 threads", [wave = caps.lanes_per_wave](const Params&) { return wave == kWave; })
       .require("sizes are powers of two",
                [=](const Params& x) {
-                 if (is(x, Loop::wgmma)) return true;
+                 if (on_views(Loop(x.loop))) return true;
                  for (const int64_t size : {x.block_m, x.block_n, x.block_k, x.waves_m, x.waves_n, x.waves_k})
                    if (!power_of_two(size) || size > 1024) return false;
-                 return x.loop >= 0 && x.loop <= int64_t(Loop::mma_stream) && x.stages >= 2 && x.stages <= 8 && x.split >= 1;
+                 return x.loop >= 0 && x.loop <= int64_t(Loop::wgmma_stream) && x.stages >= 2 && x.stages <= 8 && x.split >= 1;
                })
       .require("tensor cores take f16 and bf16 and need \"mma\", \"ldmatrix\" and \"cp_async\"",
                [=, legal = may_use_mma(p, caps)](const Params& x) { return !is(x, Loop::mma) || legal; })
@@ -228,7 +233,7 @@ Space<Params> with_rules(const Problem& p, const backend::Caps& caps, const Axes
                })
       .require("what a wave computes is not long and thin",
                [=](const Params& x) {
-                 if (streams(Loop(x.loop)) || is(x, Loop::wgmma)) return true;
+                 if (streams(Loop(x.loop)) || on_views(Loop(x.loop))) return true;
                  const int64_t wm = x.block_m / x.waves_m, wn = x.block_n / x.waves_n;
                  return x.waves_m == 1 || x.waves_n == 1 ? wm * 8 >= wn && wm <= wn * 4 : wm * 4 >= wn && wm <= wn * 4;
                })
@@ -239,10 +244,11 @@ Space<Params> with_rules(const Problem& p, const backend::Caps& caps, const Axes
       .require("registers of a thread fit 255, those of a group 65536",
                [=](const Params& x) {
                  const Tiling t = tiling(p, x);
-                 return is(x, Loop::wgmma) || (t.registers <= 255 && t.threads * t.registers <= 65536);
+                 return on_views(Loop(x.loop)) || (t.registers <= 255 && t.threads * t.registers <= 65536);
                })
       .require("the grid fits 2^31 groups", [=](const Params& x) { return tiling(p, x).groups < (int64_t(1) << 31); });
   wgmma_rules(rules, p, caps);
+  wgmma_stream_rules(rules, p, caps);
   return rules;
 }
 
@@ -250,6 +256,7 @@ Space<Params> with_rules(const Problem& p, const backend::Caps& caps, const Axes
 
 Tiling tiling(const Problem& p, const Params& x) {
   if (Loop(x.loop) == Loop::wgmma) return wgmma_tiling(p, x);
+  if (Loop(x.loop) == Loop::wgmma_stream) return wgmma_stream_tiling(p, x);
   Tiling t;
   const int64_t element = ir::bytes_of(p.arithmetic), words = std::max<int64_t>(1, element / 4), access = 16 / element;
   const Loop loop = Loop(x.loop);
@@ -285,7 +292,8 @@ Tiling tiling(const Problem& p, const Params& x) {
       t.registers = (p.m * s.columns + 3 * s.width) * words + s.columns * 8 + 64;
       break;
     }
-    case Loop::wgmma: break;
+    case Loop::wgmma:
+    case Loop::wgmma_stream: break;
     case Loop::mma_stream: {
       const MmaStreamShape s = mma_stream_shape(p, x);
       t.scratch_bytes = x.waves_k * p.m * x.block_n * element;
