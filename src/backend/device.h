@@ -76,6 +76,8 @@ class Device {
     RTX_CHECK(copy_in(to, host.data(), bytes, stream));
     return synchronize(stream);
   }
+  // Kernels take every argument's address for a multiple of this; 1: for one of an element. A GPU's widest access, and its views.
+  virtual int64_t argument_alignment() const { return 1; }
   // True when device memory is host memory (inputs may be used where they stand).
   virtual bool host_addressable() const = 0;
 

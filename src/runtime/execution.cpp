@@ -29,10 +29,10 @@ struct Patch {
 struct Port {
   const bundle::TensorInfo* info = nullptr;
   std::byte* data = nullptr;   // the buffer in use
-  std::byte* own = nullptr;    // memory of the execution, once there was a run without a binding
+  std::byte* own = nullptr;    // memory of the execution, once there was a run without a binding or with one that kernels cannot take
   int64_t bytes = 0;
   int state = -1;              // the state that keeps it, -1: the caller's
-  std::byte* copy_to = nullptr;  // an output that is a state: where the caller wants a copy after this run
+  std::byte* copy_to = nullptr;  // an output that is a state, or stands where kernels cannot write: where the caller wants a copy
   bool bound = false;          // in this run
   std::vector<Patch> patches;
 
@@ -66,8 +66,11 @@ class PlanExecution final : public Execution {
   Status run_all(const std::vector<Binding>& inputs, const std::vector<Binding>& outputs, backend::Stream stream, std::vector<StepTime>* times);
   Status run_guarded(const std::vector<Binding>& inputs, const std::vector<Binding>& outputs, backend::Stream stream, std::vector<StepTime>* times);
   Status bind_inputs(const std::vector<Binding>& inputs, backend::Stream stream);
-  Status bind_outputs(const std::vector<Binding>& outputs);
+  Status bind_outputs(const std::vector<Binding>& outputs, backend::Stream stream);
   Status bind_input(const Binding& binding, backend::Stream stream);
+  // The execution's memory for a port whose data kernels cannot take where it stands.
+  Status point_to_own(Port& port, const char* role);
+  bool is_misplaced(const void* data) const { return reinterpret_cast<uintptr_t>(data) % alignment_ != 0; }
   Status compare_specialized(const bundle::SpecializedValue& value, const TensorView& view, backend::Stream stream) const;
   Status check_overlaps() const;
   Status launch(const PlacedStep& placed, backend::Stream stream);
@@ -83,6 +86,7 @@ class PlanExecution final : public Execution {
   std::shared_ptr<const LoadedProgram> program_;
   backend::Device& device_;
   const bundle::Plan& plan_;
+  const uintptr_t alignment_ = static_cast<uintptr_t>(device_.argument_alignment());
   Memory memory_;
   std::byte* arena_ = nullptr;
   std::vector<std::byte*> states_;
@@ -209,12 +213,23 @@ Status PlanExecution::bind_input(const Binding& binding, backend::Stream stream)
   if (port->bound) return fault("input '" + port->info->name + "' is bound twice");
   RTX_CHECK(check_binding(*port->info, binding.view, "input"));
   port->bound = true;
-  if (port->state < 0) {
+  if (port->state < 0 && is_misplaced(binding.view.data)) {
+    RTX_CHECK(point_to_own(*port, "input"));
+  } else if (port->state < 0) {
     port->point_to(static_cast<std::byte*>(binding.view.data), arguments_);
     return success();
   }
   // Binding the input of a state sets the state.
   return device_.copy_within(port->data, binding.view.data, port->bytes, stream);
+}
+
+Status PlanExecution::point_to_own(Port& port, const char* role) {
+  if (!port.own) {
+    RTX_TRY(void* memory, memory_.take(port.bytes, std::string(role) + " '" + port.info->name + "'"));
+    port.own = static_cast<std::byte*>(memory);
+  }
+  port.point_to(port.own, arguments_);
+  return success();
 }
 
 Status PlanExecution::bind_inputs(const std::vector<Binding>& inputs, backend::Stream stream) {
@@ -225,7 +240,7 @@ Status PlanExecution::bind_inputs(const std::vector<Binding>& inputs, backend::S
   return success();
 }
 
-Status PlanExecution::bind_outputs(const std::vector<Binding>& outputs) {
+Status PlanExecution::bind_outputs(const std::vector<Binding>& outputs, backend::Stream stream) {
   for (Port& port : outputs_) {
     port.bound = false;
     port.copy_to = nullptr;
@@ -236,19 +251,18 @@ Status PlanExecution::bind_outputs(const std::vector<Binding>& outputs) {
     if (port->bound) return fault("output '" + port->info->name + "' is bound twice");
     RTX_CHECK(check_binding(*port->info, binding.view, "output"));
     port->bound = true;
-    if (port->state >= 0)
+    const bool misplaced = port->state < 0 && is_misplaced(binding.view.data);
+    if (misplaced) {
+      RTX_CHECK(point_to_own(*port, "output"));
+      if (!port->info->strides.empty()) RTX_CHECK(device_.copy_within(port->own, binding.view.data, port->bytes, stream));  // what lies between its elements
+    }
+    if (misplaced || port->state >= 0)
       port->copy_to = static_cast<std::byte*>(binding.view.data);
     else
       port->point_to(static_cast<std::byte*>(binding.view.data), arguments_);
   }
-  for (Port& port : outputs_) {
-    if (port.bound || port.state >= 0) continue;
-    if (!port.own) {
-      RTX_TRY(void* memory, memory_.take(port.bytes, "output '" + port.info->name + "'"));
-      port.own = static_cast<std::byte*>(memory);
-    }
-    port.point_to(port.own, arguments_);
-  }
+  for (Port& port : outputs_)
+    if (!port.bound && port.state < 0) RTX_CHECK(point_to_own(port, "output"));
   return success();
 }
 
@@ -317,7 +331,7 @@ Status PlanExecution::replay(backend::Stream stream) {
 Status PlanExecution::run_guarded(const std::vector<Binding>& inputs, const std::vector<Binding>& outputs, backend::Stream stream, std::vector<StepTime>* times) {
   complete_ = false;
   RTX_CHECK(bind_inputs(inputs, stream));
-  RTX_CHECK(bind_outputs(outputs));
+  RTX_CHECK(bind_outputs(outputs, stream));
   RTX_CHECK(check_overlaps());
   list_copies();
   if (times) {

@@ -48,8 +48,10 @@ class FakeDevice final : public backend::Device {
     if (found == kernels().end()) return error_of(ErrorKind::device, "no entry " + entry, "");
     return backend::Function{&found->second};
   }
-  Status launch(backend::Function function, backend::Dim3 grid, backend::Dim3, int64_t, void* const* arguments, int, backend::Stream,
+  Status launch(backend::Function function, backend::Dim3 grid, backend::Dim3, int64_t, void* const* arguments, int count, backend::Stream,
                 std::span<const backend::TensorView> views) override {
+    for (int k = 0; k < count; ++k)
+      if (reinterpret_cast<uintptr_t>(arguments[k]) % static_cast<uintptr_t>(alignment) != 0) return error_of(ErrorKind::device, "an argument is misaligned");
     if (!views.empty()) last_views = {views.begin(), views.end()};
     const int number = ++launches;
     if (fail_launch_from > 0 && number >= fail_launch_from) return error_of(ErrorKind::device, "cannot launch a kernel", "the device is gone");
@@ -76,6 +78,7 @@ class FakeDevice final : public backend::Device {
     return success();
   }
   bool host_addressable() const override { return host_memory; }
+  int64_t argument_alignment() const override { return alignment; }
   Result<double> time(backend::Stream, const std::function<Status()>& work) override {
     RTX_CHECK(work());
     return 0.0;
@@ -83,6 +86,7 @@ class FakeDevice final : public backend::Device {
   Status flush_caches(backend::Stream) override { return success(); }
 
   bool host_memory = true;
+  int64_t alignment = 1;  // what kernels need
   std::vector<backend::TensorView> last_views;  // of the last launch that had any
   int fail_launch_from = 0;  // this launch and all later ones fail; 0: none does
   std::atomic<int> loads{0}, launches{0}, allocations{0}, releases{0}, copies_in{0};

@@ -86,7 +86,8 @@ class Execution {
   // A stream that the caller is capturing takes the launches into his graph; nothing waits for it.
   // Every input of the plan bound once (specialised inputs may be bound too and are compared); outputs may be left out (then kept in
   // memory of the execution, see output()). dtype, extents and layout must match; errors name the tensor, found and wanted. Data needs
-  // only the alignment of one element. No output may overlap an input or another output. Nothing is copied to make a view fit.
+  // only the alignment of one element. No output may overlap an input or another output. Nothing is copied to make a view fit, but what
+  // stands where a GPU's kernels cannot take it (no multiple of 16 bytes) is, on the stream.
   // States start as zeros and live here: binding the input of one sets it, leaving it out goes on from the run before; binding its
   // output gives a copy.
   virtual Status run(const std::vector<Binding>& inputs, const std::vector<Binding>& outputs = {}, backend::Stream stream = nullptr) = 0;

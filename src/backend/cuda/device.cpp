@@ -249,6 +249,7 @@ class CudaDevice final : public Device {
     return context_->check("cannot fill device memory", call_.fill(address_of(device), static_cast<unsigned char>(value), static_cast<size_t>(bytes), stream_of(stream)));
   }
   bool host_addressable() const override { return false; }
+  int64_t argument_alignment() const override { return 16; }
 
   Result<double> time(Stream stream, const std::function<Status()>& work) override {
     RTX_ENTER();

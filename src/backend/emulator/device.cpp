@@ -125,6 +125,7 @@ class EmulatedDevice final : public Device {
   }
   // A GPU's memory is not, and callers are to take the same ways here.
   bool host_addressable() const override { return false; }
+  int64_t argument_alignment() const override { return 16; }
 
   // Wall time of the emulation: it says nothing about a GPU.
   Result<double> time(Stream, const std::function<Status()>& work) override {
