@@ -58,7 +58,7 @@ MmaShape mma_shape_of(const Problem& p, const Params& params) {
   s.q_stays = q <= 32;
   // Sums and scores, q where it stays, bases, and what totals, addresses and operands take; work on scores keeps more alive.
   const bool plain = p.masked < 0 && p.softcap == 0;
-  s.registers = s.fragments * (s.width / 2 + s.keys / 2 + 2) + (s.q_stays ? q : s.fragments * 4) + (plain ? 44 : p.masked < 0 ? 72 : 88);
+  s.registers = s.fragments * (s.width / 2 + s.keys / 2 + 2) + (s.q_stays ? q : s.fragments * 4) + (plain ? 44 : p.masked < 0 ? 72 : 96);
   s.key_stage = params.block_k * (s.depth + 8);
   s.value_stage = params.block_k * (s.width + 8);
   s.key_rows = params.block_q * (s.depth + 8) * 2;
@@ -209,8 +209,7 @@ Space<Params> gpu_space(const Problem& p, const backend::Caps& caps) {
         return (at.mma == 2 ? wgmma_shape_of(p, at, caps).bytes : at.mma == 1 ? shape_of(at).bytes : gpu_scratch_of(p, at).bytes) <= scratch;
       });
   const auto legal = [&](const Params& at) { return space.broken_rule(at).empty(); };
-  // Rows of decoding are too few for a warpgroup's 64.
-  Params best = no_wgmma.empty() && p.queries >= 64 ? preferred_wgmma(p, caps, legal) : Params{};
+  Params best = no_wgmma.empty() ? preferred_wgmma(p, caps, legal) : Params{};
   if (best.mma == 0 && mma) best = preferred_mma(p, caps, legal);
   if (best.mma == 0) best = preferred_general(p, caps, legal);
   return space.prefer(best).estimate([=, work = Attention::work(p)](const Params& at) { return estimate_of(p, at, caps, work); });

@@ -91,7 +91,7 @@ WgmmaShape wgmma_shape_of(const Problem& p, const Params& params, const backend:
   s.bytes = s.barriers_at + barriers;
   // Sums, scores, weights; then what addresses, totals and loops take, work on scores, and the masks of a block on their way.
   const bool plain = p.softcap == 0 && p.scale > 0;
-  s.registers = s.width / 2 + params.block_k / 2 + params.block_k / 4 + (p.masked >= 0 ? params.block_k / 2 + 36 : plain ? 28 : 40);
+  s.registers = s.width / 2 + params.block_k / 2 + params.block_k / 4 + (p.masked >= 0 ? params.block_k / 2 + 48 : plain ? 28 : 40);
   if (s.consumers == 1) {
     s.per_core = 2 * (s.bytes + 1024) <= caps.scratch_bytes + 1024 && s.registers <= 216 ? 2 : 1;
     if (s.per_core == 2) s.grown = 216, s.shrunk = 40;
