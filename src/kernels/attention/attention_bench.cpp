@@ -253,8 +253,8 @@ int bench(int argc, char** argv) {
   Rig rig;
   for (const auto& side : backend::all_devices()) {
     if (side.target != options.target) continue;
-    if (auto here = side.identify(2); !here.ok()) return std::fprintf(stderr, "%s\n", here.error().text().c_str()), 4;
-    rig.device = side.device(2, "");
+    if (auto here = side.identify(2, 0); !here.ok()) return std::fprintf(stderr, "%s\n", here.error().text().c_str()), 4;
+    if (auto device = side.device(2, "", 0); device.ok()) rig.device = *device;
   }
   for (const auto& side : backend::all_compilers()) {
     if (side.target != options.target || !rig.device) continue;

@@ -19,7 +19,7 @@ double wgmma_estimate(const Problem& p, const Params& at, const backend::Caps& c
   const double sharing = groups > caps.cores ? static_cast<double>(shape.per_core) : 1.0;  // groups of one core
   // A core takes in up to 32 bytes a clock; with two stages, less for the turns that they wait for each other.
   const double brought = keys * static_cast<double>(p.depth + p.width) * 2 / (at.stages > 2 || sharing > 1 ? 32 : 24);
-  const double block = std::max(products + shown * softmax + 150, brought);
+  const double block = std::max(products + shown * softmax + 250, brought);
   const double tile = block + softmax + 1500 + rows * static_cast<double>(p.width) / (at.splits > 1 ? 16 : 32);
   const double blocks = static_cast<double>(ceil_div(ceil_div(p.keys, at.block_k), at.splits));
   double most = 0;  // clocks of the group that takes longest

@@ -295,8 +295,8 @@ int bench(int argc, char** argv) {
     sizes = {264, 328, 200, 4096, 4096, 4096, 8192, 8192, 8192, 8192, 12288, 4096, 4096, 4096, 16384, 3000, 5000, 4096, 512, 512, 512, 1024, 1024, 1024, 2048, 2048, 2048};
   for (const auto& side : backend::all_devices())
     if (side.target == "cuda") {
-      if (auto here = side.identify(0); !here.ok()) return std::fprintf(stderr, "%s\n", here.error().text().c_str()), 1;
-      bench.device = side.device(0, "");
+      if (auto here = side.identify(0, 0); !here.ok()) return std::fprintf(stderr, "%s\n", here.error().text().c_str()), 1;
+      if (auto device = side.device(0, "", 0); device.ok()) bench.device = *device;
     }
   if (!bench.device) return std::fprintf(stderr, "this build has no target cuda\n"), 1;
   for (const auto& side : backend::all_compilers())
