@@ -123,7 +123,7 @@ json to_json(const Outcome& outcome) {
     json operator()(const Rejected& r) const { return {{"kind", "rejected"}, {"text", r.rule}}; }
     json operator()(const CompileFailed& c) const { return {{"kind", "compile"}, {"text", c.log}}; }
     json operator()(const CompileRejected& r) const { return {{"kind", "compile rejected"}, {"text", r.reason}}; }
-    json operator()(const WrongResult& w) const { return {{"kind", "wrong"}, {"text", w.report}}; }
+    json operator()(const WrongResult& w) const { return {{"kind", "wrong"}, {"text", w.report}, {"no_memory", w.no_memory}}; }
     json operator()(const TimedOut& t) const { return {{"kind", "timeout"}, {"seconds", t.seconds}}; }
     json operator()(const Crashed& c) const { return {{"kind", "crashed"}, {"text", c.report}}; }
   };
@@ -136,7 +136,7 @@ Outcome outcome_from_json(const json& in) {
   if (kind == "rejected") return Rejected{words};
   if (kind == "compile") return CompileFailed{words};
   if (kind == "compile rejected") return CompileRejected{words};
-  if (kind == "wrong") return WrongResult{words};
+  if (kind == "wrong") return WrongResult{words, in.value("no_memory", false)};
   if (kind == "timeout") return TimedOut{in.value("seconds", 0.0)};
   return Crashed{words.empty() ? "the worker answered nonsense" : words};
 }

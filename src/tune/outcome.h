@@ -9,7 +9,10 @@ struct Measured { double median_ms = 0, low_ms = 0, high_ms = 0; int samples = 0
 struct Rejected { std::string rule; };            // by a rule or the roofline, before anything was compiled
 struct CompileFailed { std::string log; };
 struct CompileRejected { std::string reason; };   // it compiled, and the compiler's log forbids its use: it spills, say
-struct WrongResult { std::string report; };       // numbers, bounds or unwritten elements
+struct WrongResult {                              // numbers, bounds or unwritten elements
+  std::string report;
+  bool no_memory = false;                         // or the device had no memory to find out
+};
 struct TimedOut { double seconds = 0; };
 struct Crashed { std::string report; };           // the worker died
 

@@ -17,6 +17,9 @@ TEST(Outcome, every_kind_survives_the_way_between_worker_and_tuner) {
     EXPECT_EQ(back.index(), outcome.index());
     EXPECT_EQ(text(back), text(outcome));
   }
+  const Outcome unmeasured = WrongResult{"cannot allocate 8 bytes", true};
+  EXPECT_TRUE(std::get<WrongResult>(outcome_from_json(to_json(unmeasured))).no_memory);
+  EXPECT_FALSE(std::get<WrongResult>(outcome_from_json(to_json(all[4]))).no_memory);
 }
 
 TEST(Outcome, a_plans_launches_reach_the_worker_with_their_views) {

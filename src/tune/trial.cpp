@@ -133,7 +133,7 @@ Outcome try_candidate(backend::Device& device, const backend::KernelPlan& plan, 
   auto module = device.load(binary.bytes, plan.name);
   if (!module.ok()) return CompileFailed{module.error().what + ": " + module.error().why};
   const auto faults = validate::check_plan(device, **module, plan, body, cases, bounds);
-  if (!faults.empty()) return WrongResult{faults.front().text};
+  if (!faults.empty()) return WrongResult{faults.front().text, faults.front().kind == validate::Fault::Kind::no_memory};
   if (!time_it) return Measured{};
 
   auto trial = Trial::prepare(device, plan, binary, body, cases.front().inputs);

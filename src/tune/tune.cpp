@@ -102,6 +102,13 @@ Result<Tuned> tune(const kernels::BoundProblem& problem, const ir::Graph& body, 
   if (none_compiled)
     return error_of(ErrorKind::device, "the compiler makes no kernel of " + std::string(problem.family()), text(failed->outcome),
                     "see that the compiler works (RTX_CXX, else the first of c++, g++, clang++ on PATH) and that TMPDIR has room; if both hold, report this problem: " + problem.key());
+  const auto unmeasured = [](const auto& t) {
+    const auto* wrong = std::get_if<WrongResult>(&t.outcome);
+    return wrong && wrong->no_memory;
+  };
+  if (const auto first = std::find_if(out.tried.begin(), out.tried.end(), unmeasured); out.parameters.empty() && first != out.tried.end())
+    return error_of(ErrorKind::device, "device memory does not do for " + std::string(problem.family()), std::get<WrongResult>(first->outcome).report,
+                    "end other programs on the device, or use a smaller model or input: " + problem.key());
   if (out.parameters.empty())
     return error_of(ErrorKind::internal, "no candidate of " + std::string(problem.family()) + " computes the right result", reasons(out.tried),
                     "please report this problem: " + problem.key());

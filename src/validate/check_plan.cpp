@@ -56,11 +56,14 @@ class Buffers {
   }
   // A buffer of `bytes`, guards and content set to `poison`. Content starts off the allocation's alignment by `shift` bytes.
   Result<void*> add(std::string name, int64_t bytes, std::byte poison) {
-    RTX_TRY(void* base, device_.allocate(bytes + 2 * kGuardBytes));
+    auto got = device_.allocate(bytes + 2 * kGuardBytes);
+    if (!got.ok()) return exhausted = true, std::move(got).error();
+    void* const base = *got;
     buffers_.push_back({std::move(name), base, bytes, poison});
     RTX_CHECK(device_.fill(base, poison, bytes + 2 * kGuardBytes, nullptr));
     return static_cast<void*>(static_cast<std::byte*>(base) + kGuardBytes);
   }
+  bool exhausted = false;  // there was no memory for one of them
   // Name of the first buffer with a changed guard, empty when all stand.
   Result<std::string> damaged() {
     std::vector<std::byte> guard(kGuardBytes);
@@ -96,7 +99,11 @@ class Checker {
   std::vector<Fault> check(const Case& item, std::byte poison) {
     Buffers buffers(device_);
     std::vector<Fault> faults;
-    if (auto ran = run(item, poison, buffers); !ran.ok()) return {launch_fault(std::move(ran).error())};
+    if (auto ran = run(item, poison, buffers); !ran.ok()) {
+      Fault fault = launch_fault(std::move(ran).error());
+      if (buffers.exhausted) fault.kind = Fault::Kind::no_memory;
+      return {std::move(fault)};
+    }
     auto damaged = buffers.damaged();
     if (!damaged.ok()) return {launch_fault(std::move(damaged).error())};
     if (!damaged->empty()) faults.push_back({Fault::Kind::out_of_bounds, *damaged});

@@ -85,8 +85,8 @@ struct RunResult {
   std::vector<ir::HostTensor> outputs;
 };
 struct Fault {
-  enum class Kind : uint8_t { wrong_numbers, out_of_bounds, unwritten, launch_failed, input_changed } kind = Kind::wrong_numbers;
-  std::string text;
+  enum class Kind : uint8_t { wrong_numbers, out_of_bounds, unwritten, launch_failed, input_changed, no_memory } kind = Kind::wrong_numbers;
+  std::string text;  // of no_memory: the device had none for the check, which says nothing of the plan
 };
 // No fault: the plan computed every case within bounds.
 std::vector<Fault> check_plan(backend::Device& device, backend::Module& module, const backend::KernelPlan& plan, const ir::Graph& body,

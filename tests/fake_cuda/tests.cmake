@@ -20,3 +20,11 @@ if(TARGET rtx_cuda_device_test)
   add_dependencies(rtx_cuda_device_test rtx_fake_cuda rtx_fake_nvidia-ml)
   target_include_directories(rtx_cuda_device_test PRIVATE "${CMAKE_SOURCE_DIR}/tests")
 endif()
+if(TARGET rtx)
+  add_test(NAME fake_cuda.rtx
+    COMMAND Python3::Interpreter "${CMAKE_CURRENT_LIST_DIR}/rtx_test.py" "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}")
+  set_tests_properties(fake_cuda.rtx PROPERTIES LABELS e2e TIMEOUT 300 ENVIRONMENT "${RTX_TEST_ENVIRONMENT}")
+  if(RTX_SANITIZE)  # start-up and compilations are under a time limit
+    set_tests_properties(fake_cuda.rtx PROPERTIES DISABLED TRUE)
+  endif()
+endif()
