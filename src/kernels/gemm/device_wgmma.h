@@ -10,7 +10,9 @@
 //   CONSUMERS, PING_PONG, STAGES, RASTER     RASTER > 0: bands of so many rows of tiles, column by column; < 0: bands of columns
 //   A_ALONG_K, B_ALONG_K                     K is the contiguous axis; else M (N) is
 //   A_BATCHES, B_BATCHES, C_BATCHES          the view has the batch as third dimension
-//   STORE_VIEW                               C leaves through a view (InView), else by rows (InRows) or as sums of one part (InParts)
+//   BOXES                                    of 64 x 64 results on their way out through a view of C (InView); 0: C leaves by rows (InRows) or
+//                                            as sums of one part (InParts)
+//   OTHER_VIEW, OTHER_BATCHES                each box first brings what one more view has there (a residual, say), while the tile is multiplied
 //   REGISTERS_COPY, REGISTERS_MULTIPLY       a thread's, dealt anew at the start; 0: as launched
 // Every element is one chain over K in steps of 16, whatever the parameters but SPLIT.
 #include "kernels/gemm/device_gpu.h"
@@ -24,9 +26,10 @@ template <class P> struct WgmmaTile {
   static constexpr int pieces = P::BN / 64;                                                    // of a row, on its way out
   static constexpr int bytes_a = P::BM * 128, bytes_b = P::BN * 128, stage = bytes_a + bytes_b;
   static constexpr int pitch = 68;                                                             // of a wave's 16 x 64 sums in scratch
-  static constexpr int finish_bytes = P::STORE_VIEW ? 2 * 8192 : 4 * 16 * pitch * 4;           // a warpgroup's
+  static constexpr int finish_bytes = P::BOXES > 0 ? P::BOXES * 8192 : 4 * 16 * pitch * 4;     // a warpgroup's
   static constexpr int finish_at = P::STAGES * stage, barriers_at = finish_at + P::CONSUMERS * finish_bytes;
-  static constexpr i64 scratch_bytes = barriers_at + 2 * P::STAGES * 8;
+  static constexpr int barriers = 2 * P::STAGES + (P::OTHER_VIEW ? P::CONSUMERS * P::BOXES : 0);
+  static constexpr i64 scratch_bytes = barriers_at + barriers * 8;
   static constexpr int m_tiles = int(parts(P::M, P::BM)), n_tiles = int(parts(P::N, P::BN)), matrix = m_tiles * n_tiles;
   static constexpr int tiles = matrix * int(P::BATCHES) * P::SPLIT;
   static_assert(P::BM % 64 == 0 && P::BN % 64 == 0 && rows % 64 == 0 && (!P::PING_PONG || P::CONSUMERS == 2), "warpgroups multiply 64 rows");
@@ -132,19 +135,24 @@ template <class P, class Rows> DEVICE void sums_by_rows(const f32 (&sums)[WgmmaT
   const int w = wave() % 4;
   f32* const staged = static_cast<f32*>(room) + w * 16 * G::pitch;
   f32* const mine = staged + wave_lane() / 4 * G::pitch + wave_lane() % 4 * 2;
-  UNROLL for (int i = 0; i < G::bands; ++i)
-    UNROLL for (int piece = 0; piece < G::pieces; ++piece) {
-      UNROLL for (int j = 0; j < 8; ++j)
-        UNROLL for (int h = 0; h < 2; ++h)
-          store_aligned(mine + h * 8 * G::pitch + j * 8, by_lane<vec<f32, 2>>([&](int e) { return sums[i][piece * 32 + j * 4 + h * 2 + e]; }));
-      wave_barrier();
-      rows(staged, tile.m + row + i * 64 + w * 16, tile.n + piece * 64);
-      wave_barrier();
-    }
+  // Not unrolled: what the rows become is in the text once, and only the way into scratch is there for each piece.
+  UNROLL_BY(1) for (int part = 0; part < G::bands * G::pieces; ++part) {
+    UNROLL for (int i = 0; i < G::bands; ++i)
+      UNROLL for (int piece = 0; piece < G::pieces; ++piece) {
+        if (part != i * G::pieces + piece) continue;
+        UNROLL for (int j = 0; j < 8; ++j)
+          UNROLL for (int h = 0; h < 2; ++h)
+            store_aligned(mine + h * 8 * G::pitch + j * 8, by_lane<vec<f32, 2>>([&](int e) { return sums[i][piece * 32 + j * 4 + h * 2 + e]; }));
+      }
+    wave_barrier();
+    rows(staged, tile.m + row + part / G::pieces * 64 + w * 16, tile.n + part % G::pieces * 64);
+    wave_barrier();
+  }
 }
 
 template <class P, class Epilogue> struct InRows {
   Epilogue epilogue;
+  DEVICE void begin(void*, const Tile&, int) {}
   DEVICE void operator()(const f32 (&sums)[WgmmaTile<P>::bands][P::BN / 2], void* room, const Tile& tile, int row) {
     sums_by_rows<P>(sums, room, tile, row, [&](const f32* staged, int m, int n) { finish_rows<P, 16, 64, WgmmaTile<P>::pitch>(staged, epilogue, tile.batch, m, n); });
   }
@@ -154,6 +162,7 @@ template <class P, class Epilogue> struct InRows {
 // Sums of one part of K, dense, as [split][batch][m][n]: for sum_parts.
 template <class P> struct InParts {
   f32* to;
+  DEVICE void begin(void*, const Tile&, int) {}
   DEVICE void operator()(const f32 (&sums)[WgmmaTile<P>::bands][P::BN / 2], void* room, const Tile& tile, int row) {
     f32* const part = to + (i64(tile.split) * P::BATCHES + tile.batch) * P::M * P::N;
     sums_by_rows<P>(sums, room, tile, row, [&](const f32* staged, int m, int n) {
@@ -177,32 +186,64 @@ template <class T> DEVICE u32 packed(vec<f32, 2> x) {
   if constexpr (lanes::same<T, bf16>) return pack_bf16(x[0], x[1]);
   else return pack_f16(x[0], x[1]);
 }
-// The epilogue is computed where the sums are, two neighbours at once, and 64 x 64 results leave as a box of the view of C: two places take
-// turns. `pair` may be asked beyond C's edges, where it gets the nearest place inside; the view drops what is outside.
-template <class P, class C, class Epilogue> struct InView {
+template <class T> DEVICE vec<f32, 2> unpacked(u32 x) { return convert<f32>(__builtin_bit_cast(lanes::Vec<T, 2>, x)); }
+
+// The epilogue is computed where the sums are, two neighbours at once, and 64 x 64 results leave as a box of the view of C; boxes take turns.
+// `pair` may be asked beyond C's edges, where it gets the nearest place inside; the view drops what is outside.
+template <class P, class C, class O, class Epilogue> struct InView {
+  using G = WgmmaTile<P>;
+  static constexpr int all = G::bands * G::pieces;  // boxes of a warpgroup's part of a tile
   const TensorMap* view;
+  const TensorMap* other;
   Epilogue epilogue;
-  int place = 0;
-  DEVICE void operator()(const f32 (&sums)[WgmmaTile<P>::bands][P::BN / 2], void* room, const Tile& tile, int row) {
-    using G = WgmmaTile<P>;
+  u32 used = 0;  // boxes before this tile
+
+  DEVICE static u8* box_at(void* room, u32 k) { return static_cast<u8*>(room) + k % P::BOXES * 8192; }
+  DEVICE static Mbarrier* arrived(u32 k) {
+    return reinterpret_cast<Mbarrier*>(static_cast<u8*>(scratch) + G::barriers_at) + 2 * P::STAGES + (warpgroup() - 1) * P::BOXES + k % P::BOXES;
+  }
+  // One thread: box k gets what `other` has there.
+  DEVICE void fetch(void* room, const Tile& tile, int row, int part) {
+    const u32 k = used + u32(part);
+    const int m = tile.m + row + part / G::pieces * 64, n = tile.n + part % G::pieces * 64;
+    mbarrier_expect(arrived(k), 8192);
+    if constexpr (P::OTHER_BATCHES) load_view(box_at(room, k), other, arrived(k), n, m, tile.batch);
+    else load_view(box_at(room, k), other, arrived(k), n, m);
+  }
+  DEVICE void begin(void* room, const Tile& tile, int row) {
+    if constexpr (P::OTHER_VIEW)
+      if (thread() % 128 == 0) {
+        store_view_wait_read<0>();
+        UNROLL_BY(1) for (int part = 0; part < (all < P::BOXES ? all : P::BOXES); ++part) fetch(room, tile, row, part);
+      }
+  }
+  DEVICE void operator()(const f32 (&sums)[G::bands][P::BN / 2], void* room, const Tile& tile, int row) {
     const int own = warpgroup(), line = wave() % 4 * 16;
     const bool first = thread() % 128 == 0;
     UNROLL for (int i = 0; i < G::bands; ++i)
       UNROLL for (int piece = 0; piece < G::pieces; ++piece) {
-        u8* const box = static_cast<u8*>(room) + place * 8192;
-        place ^= 1;
-        if (first) store_view_wait_read<1>();
-        barrier(own, 128);
+        const int part = i * G::pieces + piece;
+        const u32 k = used + u32(part);
+        u8* const box = box_at(room, k);
+        if constexpr (P::OTHER_VIEW) {
+          mbarrier_wait(arrived(k), k / P::BOXES & 1);
+        } else {
+          if (first) store_view_wait_read<P::BOXES - 1>();
+          barrier(own, 128);
+        }
         const int m = tile.m + row + i * 64, n = tile.n + piece * 64;
         UNROLL for (int j = 0; j < 4; ++j) {
-          u32 r[4];
+          if (n + j * 16 >= int(P::N)) continue;  // a block of its own in the text, or the compiler mixes the steps and runs out of registers
+          const int to = line + wave_lane() % 16, chunk = j * 2 + wave_lane() / 16;
+          u8* const place = box + to * 128 + (chunk ^ (to & 7)) * 16;
+          u32 r[4] = {};
+          if constexpr (P::OTHER_VIEW) load_matrix(r, place);
           UNROLL for (int q = 0; q < 4; ++q) {
             const int at_m = m + line + wave_lane() / 4 + q % 2 * 8, at_n = n + j * 16 + q / 2 * 8 + wave_lane() % 4 * 2;
             const auto two = by_lane<vec<f32, 2>>([&](int e) { return sums[i][piece * 32 + j * 8 + q * 2 + e]; });
-            r[q] = packed<C>(epilogue.pair(two, tile.batch, at_m < int(P::M) ? at_m : int(P::M) - 1, at_n < int(P::N) ? at_n : int(P::N) - 2));
+            r[q] = packed<C>(epilogue.pair(two, unpacked<O>(r[q]), tile.batch, at_m < int(P::M) ? at_m : int(P::M) - 1, at_n < int(P::N) ? at_n : int(P::N) - 2));
           }
-          const int to = line + wave_lane() % 16, chunk = j * 2 + wave_lane() / 16;
-          store_matrix(box + to * 128 + (chunk ^ (to & 7)) * 16, r);
+          store_matrix(place, r);
         }
         proxy_fence();
         barrier(own, 128);
@@ -210,8 +251,13 @@ template <class P, class C, class Epilogue> struct InView {
           if constexpr (P::C_BATCHES) store_view(view, box, n, m, tile.batch);
           else store_view(view, box, n, m);
           store_view_commit();
+          if (P::OTHER_VIEW && part >= 1 && part + P::BOXES - 1 < all) {  // the box before this one is free
+            store_view_wait_read<1>();
+            fetch(room, tile, row, part + P::BOXES - 1);
+          }
         }
       }
+    used += all;
   }
   DEVICE void end() {
     if (thread() % 128 == 0) store_view_wait<0>();
@@ -230,6 +276,7 @@ template <class P, class Finish> DEVICE void wgmma_tiles(const TensorMap* a, con
       mbarrier_init(full + s, 1);
       mbarrier_init(empty + s, P::PING_PONG ? 1 : P::CONSUMERS);
     }
+    UNROLL_BY(1) for (int s = 2 * P::STAGES; s < G::barriers; ++s) mbarrier_init(full + s, 1);
     mbarrier_init_done();
     prefetch_view(a);
     prefetch_view(b);
@@ -252,6 +299,7 @@ template <class P, class Finish> DEVICE void wgmma_tiles(const TensorMap* a, con
     UNROLL_BY(1) for (int t = int(group()); t < G::tiles; t += int(groups()), whose = 3 - whose) {
       const Tile tile = tile_at<P>(t);
       if (whose == own) {
+        finish.begin(room, tile, row);
         barrier(turn + own, 256);
         multiply_tile<P>(sums, stages, full, empty, at, tile.steps, row, [&] {
           if (t + int(groups()) < G::tiles) barrier_arrive(turn + 3 - own, 256);
@@ -264,6 +312,7 @@ template <class P, class Finish> DEVICE void wgmma_tiles(const TensorMap* a, con
   } else {
     UNROLL_BY(1) for (int t = int(group()); t < G::tiles; t += int(groups())) {
       const Tile tile = tile_at<P>(t);
+      finish.begin(room, tile, row);
       multiply_tile<P>(sums, stages, full, empty, at, tile.steps, row, [] {});
       finish(sums, room, tile, row);
     }

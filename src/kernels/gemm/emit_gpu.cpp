@@ -92,7 +92,7 @@ int64_t row_threads(int64_t columns, int64_t width) {
   return threads;
 }
 
-void print_epilogue(Source& s, const Problem& p, int64_t threads, int64_t begin_alignment, const Leaf& leaf, bool pairs) {
+void print_epilogue(Source& s, const Problem& p, int64_t threads, int64_t begin_alignment, const Leaf& leaf, bool pairs, int other) {
   const auto& buffers = p.epilogue.buffers;
   const std::string type = codegen::type_text(p.arithmetic);
   s.open("struct Epilogue");
@@ -106,12 +106,14 @@ void print_epilogue(Source& s, const Problem& p, int64_t threads, int64_t begin_
     codegen::RowLoop two = loop;
     two.at = "0";
     two.begin_alignment = two.vector_width = 2;
-    two.leaf = [](int, int, const std::string&) { return std::string("sums"); };
+    two.leaf = [](int which, int, const std::string&) { return std::string(which == 0 ? "sums" : "other"); };
+    codegen::ElementDag dag = without_stores(p.epilogue);
+    if (other >= 0) dag.elements[size_t(other)].kind = codegen::Element::Kind::leaf, dag.elements[size_t(other)].leaf = 1;
     two.after = [&](Source& source, int, const std::string&, const std::function<std::string(int)>& value) {
       source.line("return " + value(p.epilogue.stores.front().value) + ";");
     };
-    s.open("DEVICE vec<" + type + ", 2> pair(const vec<" + type + ", 2>& sums, [[maybe_unused]] i64 batch, [[maybe_unused]] i64 m, [[maybe_unused]] i64 n) const");
-    codegen::print_row(s, without_stores(p.epilogue), two);
+    s.open("DEVICE vec<" + type + ", 2> pair(const vec<" + type + ", 2>& sums, [[maybe_unused]] const vec<" + type + ", 2>& other, [[maybe_unused]] i64 batch, [[maybe_unused]] i64 m, [[maybe_unused]] i64 n) const");
+    codegen::print_row(s, dag, two);
     s.close();
   } else {
     loop.count = "count";

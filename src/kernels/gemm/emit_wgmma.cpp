@@ -24,17 +24,18 @@ Registers registers_of(const Params& x) {
   return {};
 }
 
-void print_shape(Source& s, const Problem& p, const Params& x, const Tiling& t, const View& a, const View& b, const View* c) {
+void print_shape(Source& s, const Problem& p, const Params& x, const Tiling& t, const View& a, const View& b, const View* c, const View* other) {
   const Registers registers = registers_of(x);
   s.open("struct Shape");
   s.line("using A = " + codegen::type_text(p.a.dtype) + ";");
   s.line("using T = f32;");
   s.line("static constexpr i64 M = " + number(p.m) + ", N = " + number(p.n) + ", K = " + number(p.k) + ", BATCHES = " + number(p.batches) + ";");
   s.line("static constexpr int BM = " + number(x.block_m) + ", BN = " + number(x.block_n) + ", STAGES = " + number(x.stages) + ", CONSUMERS = " + number(x.waves_m) +
-         ", RASTER = " + number(x.raster) + ";");
-  s.line(std::string("static constexpr bool PING_PONG = ") + word(x.schedule == 1) + ", STORE_VIEW = " + word(c != nullptr) + ";");
+         ", RASTER = " + number(x.raster) + ", BOXES = " + number(wgmma_boxes(x)) + ";");
+  s.line(std::string("static constexpr bool PING_PONG = ") + word(x.schedule == 1) + ", OTHER_VIEW = " + word(other) + ";");
   s.line(std::string("static constexpr bool A_ALONG_K = ") + word(a.along_k) + ", B_ALONG_K = " + word(b.along_k) + ";");
-  s.line(std::string("static constexpr bool A_BATCHES = ") + word(a.batches) + ", B_BATCHES = " + word(b.batches) + ", C_BATCHES = " + word(c && c->batches) + ";");
+  s.line(std::string("static constexpr bool A_BATCHES = ") + word(a.batches) + ", B_BATCHES = " + word(b.batches) + ", C_BATCHES = " + word(c && c->batches) + ", OTHER_BATCHES = " +
+         word(other && other->batches) + ";");
   s.line("static constexpr int REGISTERS_COPY = " + number(registers.copy) + ", REGISTERS_MULTIPLY = " + number(registers.multiply) + ";");
   s.line("static constexpr int SPLIT = " + number(x.split) + ", ROW_THREADS = " + number(row_threads(64, row_width(p))) + ";");
   s.line("static constexpr i64 SPLIT_K = " + number(t.split_k) + ";");
@@ -52,7 +53,7 @@ void print_wgmma_width(Source& s, int64_t columns) {
 Result<backend::KernelPlan> wgmma_emit(const Problem& p, const Params& x, const backend::Caps& caps, const codegen::Dialect& dialect) {
   const Tiling t = wgmma_tiling(p, x);
   const auto a = view_of_a(p, x.block_m), b = view_of_b(p, x.block_n);
-  const auto c = x.finish == 1 ? view_of_c(p) : std::nullopt;
+  const auto c = x.finish > 0 ? view_of_c(p) : std::nullopt, other = x.finish == 2 ? view_of_other(p) : std::nullopt;
   if (!a || !b) return user_error("gemm has no tensor views of its operands", "the rules of its space exclude this loop");
   const bool split = x.split > 1;
   backend::KernelPlan plan;
@@ -66,11 +67,11 @@ Result<backend::KernelPlan> wgmma_emit(const Problem& p, const Params& x, const 
   const std::string entry = plan.name;
   print_wgmma_width(s, x.block_n);
   s.open("namespace of_" + plan.name);
-  print_shape(s, p, x, t, *a, *b, c ? &*c : nullptr);
+  print_shape(s, p, x, t, *a, *b, c ? &*c : nullptr, other ? &*other : nullptr);
   if (split) print_sum_epilogue(s, p);
   else
     print_epilogue(s, p, row_threads(64, row_width(p)), 64, [&](int w, const std::string& i) { return "gemm::aligned<" + codegen::lanes_text(ir::DType::f32, w) + ">(sums + " + i + ")"; },
-                   c.has_value());
+                   c.has_value(), other ? other_load(p) : -1);
 
   backend::Launch product{entry, {std::min<int64_t>(t.groups, std::max(1, caps.cores)), 1, 1}, {t.threads, 1, 1}, t.scratch_bytes, {}, {}};
   product.arguments = {BufferRef{BufferKind::input, p.a.input}, BufferRef{BufferKind::input, p.b.input}};
@@ -84,14 +85,14 @@ Result<backend::KernelPlan> wgmma_emit(const Problem& p, const Params& x, const 
     finish = "gemm::InParts<Shape>{ARG(f32, 2)}";
   } else {
     for (const auto& buffer : codegen::buffer_arguments(p.epilogue)) product.arguments.push_back(buffer);
-    finish = c ? "gemm::InView<Shape, " + codegen::type_text(p.epilogue.buffers[size_t(p.epilogue.stores.front().buffer)].dtype) + ", Epilogue>{VIEW(2), epilogue}"
+    const auto type = [&](int buffer) { return codegen::type_text(p.epilogue.buffers[size_t(buffer)].dtype); };
+    const int result = p.epilogue.stores.front().buffer, beside = other ? p.epilogue.elements[size_t(other_load(p))].buffer : result;
+    if (c) product.views.push_back(c->tensor), product.views.back().argument = 2 + result;
+    if (other) product.views.push_back(other->tensor), product.views.back().argument = 2 + beside;
+    finish = c ? "gemm::InView<Shape, " + type(result) + ", " + type(beside) + ", Epilogue>{VIEW(2), " + (other ? "VIEW(3)" : "nullptr") + ", epilogue}"
                : "gemm::InRows<Shape, Epilogue>{epilogue}";
   }
-  if (c) {
-    product.views.push_back(c->tensor);
-    product.views[2].argument = 2 + p.epilogue.stores.front().buffer;
-  }
-  s.line(std::string("// args: A, B, ") + (split ? "sums of the parts" : "then the epilogue's buffers") + "; views of A, B" + (c ? " and C" : "") + "; a group takes tiles in turn");
+  s.line(std::string("// args: A, B, ") + (split ? "sums of the parts" : "then the epilogue's buffers") + "; views of A, B" + (c ? ", C" : "") + (other ? " and what is added" : "") + "; a group takes tiles in turn");
   s.open_kernel(entry, int(t.threads), 1, int(product.views.size()));
   s.line("static_assert(gemm::WgmmaTile<Shape>::scratch_bytes == " + number(t.scratch_bytes) + " && gemm::WgmmaTile<Shape>::tiles == " + number(t.groups) + ");");
   if (!split) {

@@ -69,7 +69,7 @@ struct Params {
   // Loop::wgmma; waves_m is the number of warpgroups that multiply, block_k is 64.
   int64_t schedule = 0;           // 0: they share a tile; 1: two take tiles in turn (ping-pong)
   int64_t raster = 8;             // order of tiles: bands of rows; negative: of columns
-  int64_t finish = 0;             // 0: results leave by rows; 1: through a view of C
+  int64_t finish = 0;             // 0: results leave by rows; 1: through a view of C; 2: where another view brings one more operand
 };
 
 struct Family {

@@ -62,12 +62,16 @@ Shape shape_of(const Params& x) {
   s.bands = x.block_m / 64 / (s.ping_pong ? 1 : s.consumers);
   s.sums = s.bands * x.block_n / 2;
   s.stage_bytes = (x.block_m + x.block_n) * kDepth * 2;
-  s.finish_bytes = s.consumers * (x.finish == 1 ? 2 * 8192 : 4 * 16 * 68 * 4);
+  s.finish_bytes = s.consumers * (x.finish > 0 ? wgmma_boxes(x) * 8192 : 4 * 16 * 68 * 4);
   return s;
 }
 int64_t stages_that_fit(const Params& x, const backend::Caps& caps) {
   const Shape s = shape_of(x);
   return std::clamp<int64_t>((caps.scratch_bytes - s.finish_bytes - 256) / s.stage_bytes, 1, 8);
+}
+
+bool varies_everywhere(const codegen::Element& e) {
+  return e.kind == codegen::Element::Kind::load && e.offset.depends_on(Problem::m_variable) && e.offset.depends_on(Problem::n_variable);
 }
 
 // The epilogue is a few operations on each sum.
@@ -92,13 +96,31 @@ std::optional<View> view_of_c(const Problem& p) {
   if (!is_16_bit(buffer.dtype) || p.n % 2 != 0 || !store.offset.affine_in(Problem::n_variable, 1, &n_step) || n_step != 1 ||
       !store.offset.affine_in(Problem::m_variable, 1, &m_step))
     return std::nullopt;
+  int varying = 0;
   for (const auto& e : p.epilogue.elements) {
     if (e.kind != codegen::Element::Kind::load) continue;
-    if (e.guard >= 0 || (e.offset.depends_on(Problem::m_variable) && e.offset.depends_on(Problem::n_variable))) return std::nullopt;
+    varying += varies_everywhere(e);
+    if (e.guard >= 0 || varying > 1) return std::nullopt;
   }
   const codegen::Index first = store.offset.substitute({{Problem::m_variable, codegen::Index(0)}, {Problem::n_variable, codegen::Index(0)}});
   if (p.m > 1 && m_step < p.n) return std::nullopt;  // rows that are apart: boxes must not meet
   return matrix_view_of(first, buffer.dtype, p.n, p.m, m_step, p.batches);
+}
+
+int other_load(const Problem& p) {
+  for (size_t i = 0; i < p.epilogue.elements.size(); ++i)
+    if (varies_everywhere(p.epilogue.elements[i])) return int(i);
+  return -1;
+}
+
+std::optional<View> view_of_other(const Problem& p) {
+  const int load = other_load(p);
+  if (load < 0) return std::nullopt;
+  const auto& e = p.epilogue.elements[size_t(load)];
+  const ir::DType dtype = p.epilogue.buffers[size_t(e.buffer)].dtype;
+  int64_t m_step = 0, n_step = 0;
+  if (!is_16_bit(dtype) || !e.offset.affine_in(Problem::n_variable, 1, &n_step) || n_step != 1 || !e.offset.affine_in(Problem::m_variable, 1, &m_step)) return std::nullopt;
+  return matrix_view_of(e.offset.substitute({{Problem::m_variable, codegen::Index(0)}, {Problem::n_variable, codegen::Index(0)}}), dtype, p.n, p.m, m_step, p.batches);
 }
 
 bool is_capable(const backend::Caps& caps) { return caps.has("tma") && caps.has("wgmma") && caps.has("mbarrier"); }
@@ -107,6 +129,8 @@ bool may_use_wgmma(const Problem& p, const backend::Caps& caps) {
   return !p.empty() && p.k > 0 && p.a.dtype == p.b.dtype && is_capable(caps) && view_of_a(p, 64) && view_of_b(p, 64) &&
          p.m < kWidestCoordinate / 2 && p.n < kWidestCoordinate / 2;
 }
+
+int64_t wgmma_boxes(const Params& x) { return x.finish == 2 ? 4 : x.finish == 1 ? 2 : 0; }
 
 Tiling wgmma_tiling(const Problem& p, const Params& x) {
   const Shape s = shape_of(x);
@@ -117,7 +141,7 @@ Tiling wgmma_tiling(const Problem& p, const Params& x) {
   t.threads = (s.consumers + 1) * 128;
   t.split_k = up(up(std::max<int64_t>(p.k, 1), x.split), kDepth) * kDepth;
   t.registers = s.sums + 40;
-  t.scratch_bytes = x.stages * s.stage_bytes + s.finish_bytes + 2 * x.stages * 8;
+  t.scratch_bytes = x.stages * s.stage_bytes + s.finish_bytes + (2 * x.stages + (x.finish == 2 ? s.consumers * wgmma_boxes(x) : 0)) * 8;
   if (x.split > 1) t.workspace_bytes = x.split * p.batches * p.m * p.n * 4;
   return t;
 }
@@ -133,7 +157,7 @@ double wgmma_seconds(const Problem& p, const Params& x, const backend::Caps& cap
   const double issue = s.ping_pong ? 1.01 : s.bands * x.block_n >= 256 ? 1.03 : s.consumers > 1 ? 1.06 : 1.15;
   const double step = std::max({4 * std::max(pipe * issue, shared), 4 * cache, 900.0 / double(x.stages), 120.0});
   const double steps = double(up(std::min(p.k, t.split_k), kDepth)), tiles = std::ceil(double(t.groups) / cores);
-  const double pieces = double(s.bands) * bn / 64, finish = pieces * ((x.finish == 1 ? 260 : 620) + 32 * 6 * double(p.epilogue.flops()) / (s.consumers > 1 && !s.ping_pong ? 2 : 1)) + 600;
+  const double pieces = double(s.bands) * bn / 64, finish = pieces * ((x.finish > 0 ? 260 : 620) + 32 * 6 * double(p.epilogue.flops()) / (s.consumers > 1 && !s.ping_pong ? 2 : 1)) + 600;
   const double multiply = steps * step, each = s.ping_pong ? std::max(multiply, (multiply + finish) / 2) : multiply + finish;
   const double cycles = tiles * each + (s.ping_pong ? finish : 0) + 1500;
   double extra = launch;
@@ -164,7 +188,11 @@ std::vector<int64_t> wgmma_values(const Problem& p, const backend::Caps& caps, i
     if (x.schedule == 1) return {2};
     return x.block_m == 64 ? std::vector<int64_t>{1} : x.block_m == 192 ? std::vector<int64_t>{3} : std::vector<int64_t>{2};
   }
-  if (axis == &Params::finish) return std::vector<int64_t>{view_of_c(p) && is_light(p) && x.split == 1 ? 1 : 0};
+  if (axis == &Params::finish) {
+    if (x.split > 1 || !is_light(p) || !view_of_c(p)) return {0};
+    if (other_load(p) < 0) return {1};
+    return view_of_other(p) ? std::vector<int64_t>{2, 0} : std::vector<int64_t>{0};
+  }
   if (axis == &Params::split) {
     std::vector<int64_t> out = {1};
     const int64_t tiles = p.batches * up(p.m, x.block_m) * up(p.n, x.block_n);
@@ -187,7 +215,7 @@ std::vector<int64_t> wgmma_values(const Problem& p, const backend::Caps& caps, i
 
 void wgmma_rules(Space<Params>& space, const Problem& p, const backend::Caps& caps) {
   const auto other = [](const Params& x) { return Loop(x.loop) != Loop::wgmma; };
-  const bool capable = is_capable(caps), light = is_light(p), view = view_of_c(p).has_value();
+  const bool capable = is_capable(caps), light = is_light(p), view = view_of_c(p).has_value(), varies = other_load(p) >= 0, other_view = view_of_other(p).has_value();
   space
       .require("products of warpgroups need \"tma\", \"wgmma\" and \"mbarrier\"", [=](const Params& x) { return other(x) || capable; })
       .require("products of warpgroups take f16 and bf16 whose lines and batches begin at multiples of 16 bytes", [=, legal = may_use_wgmma(p, caps)](const Params& x) { return other(x) || !capable || legal; })
@@ -203,10 +231,10 @@ void wgmma_rules(Space<Params>& space, const Problem& p, const backend::Caps& ca
       .require("sums of a thread leave room in the registers of its warpgroup",
                [=](const Params& x) { return other(x) || shape_of(x).sums <= (x.waves_m == 3 ? 96 : 192); })
       .require("a product of 256 columns has at most three warpgroups in its group", [=](const Params& x) { return other(x) || x.block_n < 256 || x.waves_m <= 2; })
-      .require("results leave through a view where there is one 16-bit store of whole rows, and no load varies with row and column",
-               [=](const Params& x) { return other(x) || x.finish == 0 || (x.finish == 1 && view && x.split == 1); })
+      .require("results leave through a view where there is one 16-bit store of whole rows, and what else varies with row and column comes through one",
+               [=](const Params& x) { return other(x) || x.finish == 0 || (view && x.split == 1 && (varies ? x.finish == 2 && other_view : x.finish == 1)); })
       .require("what is computed beside the sums, or by rows from 128 of them a thread at most, fits the registers",
-               [=](const Params& x) { return other(x) || (x.finish == 1 ? light : shape_of(x).sums <= 128); })
+               [=](const Params& x) { return other(x) || (x.finish > 0 ? light : shape_of(x).sums <= 128); })
       .require("a ring has 2 to 8 stages", [=](const Params& x) { return other(x) || (x.stages >= 2 && x.stages <= 8); })
       .require("tiles go in bands of 1 to 64", [=](const Params& x) { return other(x) || (x.raster != 0 && std::abs(x.raster) <= 64); })
       .require("tiles are fewer than 2^30", [=](const Params& x) { return other(x) || wgmma_tiling(p, x).groups < (int64_t(1) << 30); });
