@@ -85,6 +85,24 @@ TEST(AttentionWgmmaGpu, rows_that_see_nothing_give_zero_or_nan) {
   EXPECT_EQ(disagreement(cases), "");
 }
 
+// What lies behind the valid length may be anything, NaN too; it differs from batch to batch.
+TEST(AttentionWgmmaGpu, keys_beyond_the_valid_length_do_not_count) {
+  RTX_NEEDS_TARGET(testing::Target::emulated);
+  const auto fill = [](size_t input, int64_t i) {
+    constexpr int64_t lengths[] = {3, 0, 64, 200, 129};
+    if (input == 3) return static_cast<double>(lengths[i]);
+    const int64_t batch = i / (200 * 16), row = i / 16 % 200;
+    return input != 0 && row >= lengths[batch] ? NAN : std::sin(static_cast<double>(i));
+  };
+  std::vector<TestCase> cases;
+  for (const char* tile : {"block_q=128 block_k=64 waves=12 stages=2 turns=1 splits=1", "block_q=64 block_k=64 waves=8 stages=2 turns=0 splits=2"})
+    for (const char* more : {"", ", causal=1, causal_offset=70"})
+      cases.push_back({.text = std::string("q: f16[5,1,130,16]; k: f16[5,1,200,16]; v: f16[5,1,200,16]; n: i64[5]; a = attention(q, k, v, _, n, scale=0.5") + more + "); return a",
+                       .parameters = std::string("mma=2 ") + tile,
+                       .fill = fill});
+  EXPECT_EQ(disagreement(cases), "");
+}
+
 // pains P41, P39, P44: exactly 1 at every length; a very low score is a score; each query head gives the v of its key head.
 TEST(AttentionWgmmaGpu, exact_numbers_come_out_exactly) {
   RTX_NEEDS_TARGET(testing::Target::emulated);

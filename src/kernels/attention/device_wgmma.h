@@ -48,6 +48,13 @@ template <class T, int ROWS, int KEYS, int DEPTH, int WIDTH, int SWIZZLE> struct
     UNROLL for (int k = 0; k < KEYS / 16; ++k) wgmma<WIDTH, true>(sum, weight[k], matrix_view_step(b, k * 16 * SWIZZLE), true, T{});
   }
 
+  // Rows of values from `count` on become zeros: weights of 0 times what stands there might be NaN. By all CONSUMERS; before a fence
+  // and a barrier of theirs.
+  template <int CONSUMERS> static DEVICE void clear_values(u8* values, int count) {
+    for (int r = (count < 0 ? 0 : count) + (thread() - 128) / 8; r < KEYS; r += CONSUMERS * 16)
+      for (int x = thread() % 8; x < WIDTH / 8; x += 8) store_bytes<16>(values + x * 16 / SWIZZLE * (KEYS * SWIZZLE) + r * SWIZZLE + x * 16 % SWIZZLE, Bytes<16>{});
+  }
+
   // Scores become what f makes of them.
   template <class F> DEVICE void each_score(F f) {
     UNROLL for (int x = 0; x < KEYS / 2; ++x) score[x] = f(score[x]);

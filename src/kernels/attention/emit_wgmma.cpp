@@ -212,6 +212,7 @@ class WgmmaText : public WgmmaRows {
       line("wgmma_wait<0>();");
       line("if (leads) mbarrier_arrive(keys_empty + ring.stage);");
       scores();
+      if (p_.valid >= 0) clear_values();
       await_next_keys();
       line("tile_rows.take_weights();");
       source_.open(fmt::format("UNROLL_BY(1) for (from -= {0}; from >= start; from -= {0})", params_.block_k));
@@ -247,6 +248,15 @@ class WgmmaText : public WgmmaRows {
     line("auto after = ring;");
     line("after.next();");
     line("mbarrier_wait(keys_full + after.stage, after.parity);");
+    source_.close();
+  }
+  // What stands behind the valid length may be anything; it is in the first block that is taken, which is the last one.
+  void clear_values() {
+    source_.open(fmt::format("if (keys - from < {} && keys < {})", params_.block_k, p_.keys));
+    line("mbarrier_wait(values_full + ring.stage, ring.parity);");
+    line("Rows::clear_values<{}>(value_rows + ring.stage * {}, int(keys - from));", s_.consumers, s_.value_bytes);
+    line("proxy_fence();");
+    line("barrier({}, {});", 1 + 2 * s_.consumers, s_.consumers * 128);
     source_.close();
   }
   void products_of_keys() {

@@ -57,7 +57,6 @@ std::string wgmma_refusal(const Problem& p, const backend::Caps& caps) {
   for (const char* feature : {"wgmma", "tma", "mbarrier", "store_matrix"})
     if (!caps.has(feature)) return std::string("the device has no ") + feature;
   if (!takes_mma(p, caps)) return "the operands are not those of matrix instructions";
-  if (p.valid >= 0) return "keys behind a length are not to be read";
   if (p.depth > 256 || p.width > 256) return "rows are wider than 256";
   const std::optional<Layout> q = layout_of(p.q, p, kQuery, kDepth), k = layout_of(p.k, p, kKey, kDepth), v = layout_of(p.v, p, kKey, kWidth);
   if (!q || !k || !v) return "q, k or v is not read in place";
