@@ -5,6 +5,8 @@
 #include "backend/cpu/device.h"
 #include "backend/cpu/identify.h"
 #include "backend/cuda/caps.h"
+#include "backend/cuda/caps_occupancy.h"
+#include "backend/cuda/cubin.h"
 #include "backend/cuda/device.h"
 #include "backend/emulator/caps.h"
 #include "backend/emulator/device.h"
@@ -66,13 +68,24 @@ Result<std::shared_ptr<Device>> cuda_device(int, const std::string&, int ordinal
   return cuda::make_device(std::move(opened), ordinal);
 }
 
+Result<Footprint> cuda_footprint(std::span<const std::byte> binary, const std::string& arch, const std::string& entry, int threads, int64_t scratch_bytes) {
+  RTX_TRY(const Caps caps, cuda::caps_of_arch(arch));
+  RTX_TRY(const cuda::Cubin cubin, cuda::read_cubin(binary));
+  for (const auto& resources : cubin.entries) {
+    if (resources.entry != entry) continue;
+    RTX_TRY(const cuda::Occupancy filled, cuda::occupancy(resources, threads, scratch_bytes, caps));
+    return Footprint{resources, threads, scratch_bytes, filled.groups, filled.share, filled.limit};
+  }
+  return error_of(ErrorKind::bundle, "the binary has no entry " + entry);
+}
+
 }  // namespace
 
 // One line a backend. null is not among them: it computes nothing.
 const std::vector<DeviceSide>& all_devices() {
   static const std::vector<DeviceSide> list = {
       {"cpu", one, identify_cpu, cpu_device, cpu::runs_on},
-      {"cuda", count_cuda, identify_cuda, cuda_device, cuda::runs_on},
+      {"cuda", count_cuda, identify_cuda, cuda_device, cuda::runs_on, cuda_footprint},
       {"cuda-emulated", one, identify_emulated, emulated_device, plays},
   };
   return list;

@@ -9,6 +9,16 @@
 
 namespace rtx::backend {
 
+// What an entry of a binary takes of a core, and how full it leaves the core.
+struct Footprint {
+  KernelResources resources;
+  int threads = 0;            // of a group, as launched
+  int64_t scratch_bytes = 0;  // shared memory asked for at the launch
+  int groups = 0;             // resident on one core
+  double share = 0;           // of the waves that a core holds
+  std::string limit;          // what ends it: "registers", ...
+};
+
 struct DeviceSide {
   std::string_view target;
   // How many devices of the target there are; 0 where nobody can tell.
@@ -19,6 +29,8 @@ struct DeviceSide {
   Result<std::shared_ptr<Device>> (*device)(int threads, const std::string& arch, int ordinal);
   // Does code for `arch` run on a device with these caps?
   bool (*runs_on)(const std::string& arch, const Caps& here);
+  // (optional) Of one entry, from the binary alone; kind user where such a launch cannot be.
+  Result<Footprint> (*footprint)(std::span<const std::byte> binary, const std::string& arch, const std::string& entry, int threads, int64_t scratch_bytes) = nullptr;
 };
 
 const std::vector<DeviceSide>& all_devices();

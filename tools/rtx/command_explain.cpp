@@ -7,6 +7,7 @@
 #include "fuse/region.h"
 #include "ir/text.h"
 #include "kernels/family.h"
+#include "rtx/footprint.h"
 #include "rtx/options.h"
 #include "rtx/workbench.h"
 
@@ -115,7 +116,17 @@ Result<int> explain_command(const ExplainCommand& command, const Common& common,
           for (const auto& [parameters, ms] : record.timings) console.line("    " + parameters + ": " + number(ms) + " ms");
           for (const auto& [parameters, reason] : record.rejected) console.line("    " + parameters + ": " + reason);
         }
-        row["chosen"] = {{"parameters", record.parameters}, {"measured_ms", record.measured_ms}, {"timings", record.timings}, {"rejected", record.rejected}};
+        row["chosen"] = {{"parameters", record.parameters}, {"measured_ms", record.measured_ms}, {"timings", record.timings}, {"rejected", record.rejected}, {"takes", json::array()}};
+        const auto entry = tools.cache->find(*known);
+        const auto plan = problem->emit(record.parameters, caps, tools.dialect);
+        if (entry && plan.ok()) {
+          std::vector<Launched> launches;
+          for (const auto& launch : plan->steps) launches.push_back({launch.entry, launch.group.count(), launch.scratch_bytes});
+          for (const auto& one : footprints(caps.target, caps.arch, entry->binary, launches)) {
+            console.line("    takes " + text(one));
+            row["chosen"]["takes"].push_back(text(one));
+          }
+        }
         break;
       }
     }

@@ -7,6 +7,7 @@
 #include "bundle/bundle.h"
 #include "ir/dim.h"
 #include "rtx/environment.h"
+#include "rtx/footprint.h"
 #include "rtx/options.h"
 
 namespace rtx::tools {
@@ -21,6 +22,21 @@ json verdict_json(const bundle::Verdict& verdict) {
   json fields = json::array();
   for (const auto& field : verdict.fields) fields.push_back({{"field", field.field}, {"found", field.found}, {"wanted", field.wanted}, {"matches", field.matches}});
   return {{"verdict", bundle::name(verdict.kind)}, {"sentence", verdict.sentence}, {"fields", fields}};
+}
+
+std::vector<backend::Footprint> footprints_of(const bundle::Plan& plan, size_t kernel) {
+  std::vector<Launched> launches;
+  for (const auto* steps : {&plan.prepare, &plan.steps})
+    for (const auto& step : *steps)
+      if (static_cast<size_t>(step.kernel) == kernel) launches.push_back({step.entry, step.group.count(), step.scratch_bytes});
+  return footprints(plan.identity.target, plan.identity.arch, plan.kernels[kernel].binary, launches);
+}
+json footprints_json(const std::vector<backend::Footprint>& all) {
+  json out = json::array();
+  for (const auto& one : all)
+    out.push_back({{"entry", one.resources.entry}, {"registers", one.resources.registers}, {"stack_bytes", one.resources.stack}, {"static_shared_bytes", one.resources.static_shared},
+                   {"dynamic_shared_bytes", one.scratch_bytes}, {"threads", one.threads}, {"groups_per_core", one.groups}, {"occupancy_pct", 100 * one.share}, {"limited_by", one.limit}});
+  return out;
 }
 
 Result<int> check(const bundle::Opened& opened, const Common& common, Console& console) {
@@ -56,17 +72,20 @@ Result<int> inspect_command(const InspectCommand& command, const Common& common,
   const auto& plan = opened.plan;
 
   if (!command.kernel.empty()) {
-    for (const auto& kernel : plan.kernels) {
+    for (size_t k = 0; k < plan.kernels.size(); ++k) {
+      const auto& kernel = plan.kernels[k];
       if (kernel.name != command.kernel) continue;
+      const auto taken = footprints_of(plan, k);
       console.line("kernel " + kernel.name + " (" + kernel.family + ")");
       console.line("parameters: " + kernel.parameters);
       console.line("numerics: " + kernel.numerics_class);
+      for (const auto& one : taken) console.line("takes: " + text(one));
       console.line("region:\n" + kernel.region);
       console.line("key:\n" + kernel.key);
       if (command.source) console.line(kernel.source.empty() ? "the bundle holds no sources" : kernel.source);
       if (common.console.json)
         RTX_CHECK(console.json(json{{"name", kernel.name}, {"family", kernel.family}, {"parameters", kernel.parameters}, {"key", kernel.key},
-                                    {"region", kernel.region}, {"source", command.source ? json(kernel.source) : json(nullptr)}}.dump(2, ' ', false, json::error_handler_t::replace)));
+                                    {"region", kernel.region}, {"entries", footprints_json(taken)}, {"source", command.source ? json(kernel.source) : json(nullptr)}}.dump(2, ' ', false, json::error_handler_t::replace)));
       return 0;
     }
     return user_error("the bundle has no kernel '" + command.kernel + "'", {}, "`rtx inspect " + command.file + "` lists them");
@@ -85,8 +104,11 @@ Result<int> inspect_command(const InspectCommand& command, const Common& common,
     out["arena_bytes"] = plan.arena_bytes;
     out["steps"] = plan.steps.size();
     out["kernels"] = json::array();
-    for (const auto& kernel : plan.kernels)
-      out["kernels"].push_back({{"name", kernel.name}, {"family", kernel.family}, {"parameters", kernel.parameters}, {"measured_ms", kernel.measured_ms}, {"bytes", kernel.binary.size()}});
+    for (size_t k = 0; k < plan.kernels.size(); ++k) {
+      const auto& kernel = plan.kernels[k];
+      out["kernels"].push_back({{"name", kernel.name}, {"family", kernel.family}, {"parameters", kernel.parameters}, {"measured_ms", kernel.measured_ms}, {"bytes", kernel.binary.size()},
+                                {"entries", footprints_json(footprints_of(plan, k))}});
+    }
     out["sections"] = json::array();
     for (const auto& [name, facts] : opened.sections) out["sections"].push_back({{"name", name}, {"facts", facts}});
     out["sbom"] = json::parse(plan.sbom, nullptr, false);
