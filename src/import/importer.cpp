@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <new>
+#include <set>
 
 #include "import/element_type.h"
 #include "import/failure.h"
@@ -313,7 +314,11 @@ ir::Graph Importer::run() {
   if (proto.output_size() == 0) fail("the graph has no outputs");
   bind_inputs(scope);
   std::vector<std::string> outputs;
-  for (const auto& output : proto.output()) outputs.push_back(output.name());
+  std::set<std::string> seen;
+  for (const auto& output : proto.output()) {
+    if (!seen.insert(output.name()).second) fail("two graph outputs are called '" + output.name() + "'");
+    outputs.push_back(output.name());
+  }
   walk_nodes(proto.node(), outputs, scope, 0);
   finish(scope);
   return std::move(graph);

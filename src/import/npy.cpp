@@ -1,5 +1,6 @@
 #include "import/npy.h"
 
+#include <array>
 #include <charconv>
 #include <cstring>
 #include <fstream>
@@ -131,6 +132,22 @@ uint32_t little(const std::byte* bytes, int count) {
   return out;
 }
 
+// The checksum of zip files.
+uint32_t crc32(const std::byte* bytes, int64_t size) {
+  static const std::array<uint32_t, 256> table = [] {
+    std::array<uint32_t, 256> out{};
+    for (uint32_t i = 0; i < 256; ++i) {
+      uint32_t value = i;
+      for (int bit = 0; bit < 8; ++bit) value = (value >> 1) ^ ((value & 1) != 0 ? 0xedb88320U : 0U);
+      out[i] = value;
+    }
+    return out;
+  }();
+  uint32_t crc = ~0U;
+  for (int64_t i = 0; i < size; ++i) crc = table[(crc ^ static_cast<uint32_t>(bytes[i])) & 255U] ^ (crc >> 8);
+  return ~crc;
+}
+
 // The central directory at the end names every entry; sizes in the entries themselves may be absent.
 std::vector<NamedTensor> parse_npz(const std::byte* bytes, int64_t size) {
   int64_t end = size - 22;
@@ -142,6 +159,7 @@ std::vector<NamedTensor> parse_npz(const std::byte* bytes, int64_t size) {
   for (uint32_t i = 0; i < entries; ++i) {
     if (at > size - 46 || little(bytes + at, 4) != 0x02014b50) fail("its directory is damaged");
     const uint32_t method = little(bytes + at + 10, 2);
+    const uint32_t checksum = little(bytes + at + 16, 4);
     const uint32_t packed = little(bytes + at + 20, 4);
     const uint32_t plain = little(bytes + at + 24, 4);
     const int64_t name_length = little(bytes + at + 28, 2);
@@ -156,10 +174,11 @@ std::vector<NamedTensor> parse_npz(const std::byte* bytes, int64_t size) {
     if (data > size || packed > size - data) fail("entry '" + name + "' is cut off");
     if (name.size() > 4 && name.compare(name.size() - 4, 4, ".npy") == 0) name.resize(name.size() - 4);
     if (method == 0) {
+      if (crc32(bytes + data, packed) != checksum) fail("entry '" + name + "' is damaged");
       out.push_back({name, parse_npy(bytes + data, packed)});
     } else if (method == 8) {
       std::vector<std::byte> content;
-      if (!inflate(bytes + data, packed, plain, content)) fail("entry '" + name + "' is damaged");
+      if (!inflate(bytes + data, packed, plain, content) || crc32(content.data(), static_cast<int64_t>(content.size())) != checksum) fail("entry '" + name + "' is damaged");
       out.push_back({name, parse_npy(content.data(), static_cast<int64_t>(content.size()))});
     } else {
       fail("entry '" + name + "' is packed by method " + std::to_string(method));

@@ -74,11 +74,12 @@ TEST(Import, lets_an_initialiser_be_the_default_of_an_input) {
   EXPECT_TRUE(graph->is_constant(graph->nodes[0].inputs[1]));
 }
 
-TEST(Import, keeps_an_output_that_is_an_input_a_constant_or_repeated) {
+TEST(Import, keeps_an_output_that_is_an_input_a_constant_or_another_one) {
   TestModel model;
-  model.input("x", {"2"}).output("x").output("w").output("y").output("y");
+  model.input("x", {"2"}).output("x").output("w").output("y").output("z");
   model.floats("w", {1}, {4});
   model.node("Identity", {"x"}, {"y"});
+  model.node("Identity", {"x"}, {"z"});
   auto graph = model.import();
   ASSERT_TRUE(graph.ok()) << graph.error().text();
   ASSERT_EQ(graph->outputs.size(), 4U);

@@ -166,6 +166,10 @@ TEST(Refuse, names_that_nothing_or_two_things_produce) {
   identity(output);
   output.output("ghost");
   EXPECT_SAYS(output.text(), "output 'ghost' is produced by nothing");
+  TestModel outputs;
+  identity(outputs);
+  outputs.output("y");
+  EXPECT_SAYS(outputs.text(), "two graph outputs are called 'y'");
 }
 
 TEST(Refuse, files_that_are_absent_empty_garbage_or_cut_off) {
