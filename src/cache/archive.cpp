@@ -11,8 +11,35 @@
 namespace rtx::cache {
 
 namespace {
+
 constexpr std::string_view kMagic = "rtx-cache 1\n";
-}
+
+// Lets nothing through that is nested deeper than an archive is, for a parser that recurses, or that says it has more items than bytes.
+class Shape final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit Shape(size_t bytes) : bytes_(bytes) {}
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool key(string_t&) override { return true; }
+  bool start_object(size_t items) override { return open(items); }
+  bool start_array(size_t items) override { return open(items); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool parse_error(size_t, const std::string&, const nlohmann::json::exception&) override { return false; }
+
+ private:
+  bool open(size_t items) { return ++depth_ <= 4 && (items == SIZE_MAX || items <= bytes_); }
+  bool close() { return --depth_, true; }
+  size_t bytes_;
+  int depth_ = 0;
+};
+
+}  // namespace
 
 Status write_archive(const std::string& path, const std::vector<std::pair<std::string, Entry>>& entries) {
   using nlohmann::json;
@@ -35,7 +62,8 @@ Result<std::vector<std::pair<std::string, Entry>>> read_archive(const std::strin
   if (text.size() < header || text.compare(0, kMagic.size(), kMagic) != 0) return damaged("it is not a file that `rtx cache export` wrote");
   const std::string_view body = std::string_view(text).substr(header);
   if (text.compare(kMagic.size(), 64, blake2b_hex(body)) != 0) return damaged("its content does not match its checksum");
-  const json array = json::from_cbor(body.begin(), body.end(), true, false);
+  Shape shape(body.size());
+  const json array = json::sax_parse(body.begin(), body.end(), &shape, json::input_format_t::cbor) ? json::from_cbor(body.begin(), body.end(), true, false) : json();
   if (!array.is_array()) return damaged("its content is not a list of entries");
   std::vector<std::pair<std::string, Entry>> out;
   for (const auto& item : array) {

@@ -216,12 +216,10 @@ class DirectoryCache final : public Cache {
   Result<int64_t> import_from(const std::string& path) override {
     RTX_TRY(auto entries, read_archive(path));
     std::lock_guard lock(mutex_);
-    int64_t count = 0;
-    for (auto& [digest, entry] : entries) {
-      if (!(writable_ && commit(digest, entry))) memory_[digest] = std::move(entry);
-      ++count;
-    }
-    return count;
+    for (const auto& [digest, entry] : entries)
+      if (!writable_ || !commit(digest, entry))
+        return error_of(ErrorKind::output, "cannot import " + path, "the kernel cache in " + root_ + " cannot be written", "free space, or name another place with RTX_CACHE_DIR");
+    return static_cast<int64_t>(entries.size());
   }
 
   std::string directory() const override { return root_; }

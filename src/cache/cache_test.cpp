@@ -255,6 +255,18 @@ TEST_F(CacheTest, an_export_is_imported_whole_or_not_at_all) {
   EXPECT_EQ(cache->stats().entries, 0);
 }
 
+TEST_F(CacheTest, an_archive_that_is_nested_without_end_or_longer_than_itself_is_refused) {
+  auto cache = open();
+  const std::string path = root_ + "/hostile.rtxcache";
+  for (const std::string& body : {std::string(5'000'000, '\x81'), std::string(5'000'000, '\x9f'), "\x9b\x7f" + std::string(7, '\xff'), std::string("\xbb\x7f") + std::string(7, '\xff')}) {
+    ASSERT_TRUE(write_file_atomic(path, "rtx-cache 1\n" + blake2b_hex(body) + "\n" + body).ok());
+    const auto imported = cache->import_from(path);
+    ASSERT_FALSE(imported.ok());
+    EXPECT_EQ(imported.error().kind, ErrorKind::user);
+    EXPECT_NE(imported.error().text().find("not a list of entries"), std::string::npos) << imported.error().text();
+  }
+}
+
 TEST(CacheKey, its_text_parses_back_and_line_breaks_do_not_forge_fields) {
   Key key = key_number(7);
   key.problem = "a\nop: attention\\n";
