@@ -53,6 +53,7 @@ struct ReadOptions {
   std::function<bool(const std::array<unsigned char, 32>&)> trusted;
   bool allow_unsigned = false;    // accept missing or unknown signatures (never wrong ones)
   bool verify_constants = true;   // false: the caller verifies before use with Opened::verify_constant(s)
+  bool side_file = false;         // of open_manifest: a side file of constants must be there, and have its size
   bool sources = false;           // unpack the kernel sources, too; they may be larger than the file
 };
 // A mapped bundle. The plan's binaries and constants point into the mapping.

@@ -147,7 +147,7 @@ TEST(Damage, a_wrong_signature_is_refused_even_where_none_is_needed) {
 TEST(Damage, a_strangers_signature_is_refused_with_the_key_and_the_way_to_trust_it) {
   const KeyPair stranger = sample::key(2);
   const Bytes bytes = written(sample::plan(), &stranger);
-  expect_refused(open_copy(bytes, sample::trusting(sample::key(1))), "signed by a stranger", "rtx key trust " + layout::hex(stranger.public_key));
+  expect_refused(open_copy(bytes, sample::trusting(sample::key(1))), "signed by a stranger", "rtx key trust NAME " + layout::hex(stranger.public_key));
   expect_refused(open_copy(bytes, {}), "nobody is trusted", "not trusted here");
   ReadOptions lenient;
   lenient.allow_unsigned = true;

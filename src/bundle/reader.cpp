@@ -98,7 +98,7 @@ Result<SignatureState> check_signature(const Header& h, const ReadOptions& optio
   if (options.allow_unsigned) return SignatureState::unknown_signer;
   const std::string key = layout::hex(h.public_key);
   return error_of(ErrorKind::bundle, "this bundle is signed by a key that is not trusted here", "the signer is " + key,
-                  "rtx key trust " + key + " if you know whose key that is, or pass --allow-unsigned");
+                  "`rtx key trust NAME " + key + "` if you know whose key that is, or pass --allow-unsigned");
 }
 
 // The header against the manifest, the order and the gaps of sections.
@@ -227,7 +227,14 @@ Result<Opened> open_bytes(std::span<const std::byte> file, std::shared_ptr<const
   }
   if (options.sources) RTX_CHECK(unpack_sources(section_of(file, frame, layout::kSources), frame, plan));
   opened.verify_constant = [](int) { return success(); };
-  if (manifest_only || frame.constants_bytes == 0) return opened;
+  if (frame.constants_bytes == 0) return opened;
+  if (manifest_only) {
+    if (options.side_file) RTX_CHECK([&]() -> Status {
+      auto found = find_constants(file, owner, frame, directory);
+      return found.ok() ? success() : Status(std::move(found).error());
+    }());
+    return opened;
+  }
 
   RTX_TRY(ConstantBytes constants, find_constants(file, owner, frame, directory));
   struct Verified {

@@ -67,6 +67,7 @@ Result<int> inspect_command(const InspectCommand& command, const Common& common,
   options.allow_unsigned = command.allow_unsigned;
   options.verify_constants = false;
   options.sources = command.source;
+  options.side_file = command.check_only;  // one that is missing is found now, not when the bundle is to run
   RTX_TRY(const auto opened, bundle::open_manifest(command.file, options));
   if (command.check_only) return check(opened, common, console);
   const auto& plan = opened.plan;
