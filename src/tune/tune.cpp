@@ -102,12 +102,14 @@ Result<Tuned> tune(const kernels::BoundProblem& problem, const ir::Graph& body, 
   if (none_compiled)
     return error_of(ErrorKind::device, "the compiler makes no kernel of " + std::string(problem.family()), text(failed->outcome),
                     "see that the compiler works (RTX_CXX, else the first of c++, g++, clang++ on PATH) and that TMPDIR has room; if both hold, report this problem: " + problem.key());
+  // The device's memory, or the reference's: a worker without any for its tensors says so in the allocator's word.
   const auto unmeasured = [](const auto& t) {
+    if (const auto* crashed = std::get_if<Crashed>(&t.outcome)) return crashed->report.find("std::bad_alloc") != std::string::npos;
     const auto* wrong = std::get_if<WrongResult>(&t.outcome);
     return wrong && wrong->no_memory;
   };
   if (const auto first = std::find_if(out.tried.begin(), out.tried.end(), unmeasured); out.parameters.empty() && first != out.tried.end())
-    return error_of(ErrorKind::device, "device memory does not do for " + std::string(problem.family()), std::get<WrongResult>(first->outcome).report,
+    return error_of(ErrorKind::device, "memory does not do for " + std::string(problem.family()), reasons({*first}),
                     "end other programs on the device, or use a smaller model or input: " + problem.key());
   if (out.parameters.empty())
     return error_of(ErrorKind::internal, "no candidate of " + std::string(problem.family()) + " computes the right result", reasons(out.tried),
