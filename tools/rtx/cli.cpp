@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <string_view>
 
 #include "base/files.h"
 #include "rtx/cli_commands.h"
@@ -22,9 +24,11 @@ void occupy_standard_streams() {
     if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF) (void)::open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
 }
 
-int usage_error(const std::string& what, const std::string& why, const std::string& fix) {
-  const Error error = user_error(what, why, fix);
-  std::fprintf(stderr, "%s\n", error.text().c_str());
+// Before the command line is understood: whether it asks for JSON is what can be seen of it.
+int usage_error(int argc, char** argv, const Error& error) {
+  ConsoleOptions options;
+  options.json = std::any_of(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
+  Console(options).error(error);
   return error.exit_code();
 }
 
@@ -109,15 +113,15 @@ int run_command_line(int argc, char** argv) {
     // Without a subcommand CLI11 only says that one is required; what stands in its place is what the user wants to hear of.
     if (!chosen(app) && argc > 1) what = std::string("'") + argv[1] + "' is no command of rtx";
     const std::string command = chosen(app) ? "rtx " + chosen(app)->get_name() : "rtx";
-    return usage_error("cannot understand the command line", what, "see `" + command + " --help`");
+    return usage_error(argc, argv, user_error("cannot understand the command line", what, "see `" + command + " --help`"));
   }
 
   const CLI::App& command = *chosen(app);
   if (const std::string option = empty_option(command); !option.empty())
-    return usage_error("cannot understand the command line", option + " is given, but empty", "give it a value, or leave it out");
+    return usage_error(argc, argv, user_error("cannot understand the command line", option + " is given, but empty", "give it a value, or leave it out"));
   for (const auto* option : command.get_options())
     if (option->count() > 0) commands.common.given.insert(option->get_name());
-  if (const auto status = check_files(commands); !status.ok()) return usage_error(status.error().what, status.error().why, status.error().fix);
+  if (const auto status = check_files(commands); !status.ok()) return usage_error(argc, argv, status.error());
 
   Console console(commands.common.console);
   Result<int> result = 0;
@@ -130,7 +134,7 @@ int run_command_line(int argc, char** argv) {
   int code = result.ok() ? *result : result.error().exit_code();
   // A verdict that nobody can read is lost, whatever it was.
   if (auto finished = console.finish(); !finished.ok()) {
-    console.error(finished.error());
+    if (result.ok() || result.error().what != finished.error().what) console.error(finished.error());
     if (result.ok()) code = finished.error().exit_code();
   }
   return code;

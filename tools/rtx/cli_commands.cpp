@@ -78,7 +78,7 @@ class Declaration {
   void run(Action action) {
     auto& common = commands_.common;
     group(kCommon);
-    flag("--json", common.console.json, "print one JSON document instead of tables");
+    flag("--json", common.console.json, "print one JSON document instead of tables, of an error too");
     auto* verbose = flag("-v,--verbose", common.console.verbose, "say more on stderr");
     flag("-q,--quiet", common.console.quiet, "print errors only")->excludes(verbose);
     writes(option("--log-file", common.console.log_file, "append results, notes and errors to FILE, with -q too"));

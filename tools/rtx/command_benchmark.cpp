@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "rtx/interrupt.h"
 #include "rtx/options.h"
 #include "rtx/pipeline_run.h"
 #include "rtx/problems.h"
@@ -65,7 +66,11 @@ Result<double> time_streams(Subject& subject) {
 
 Result<std::vector<measure::Samples>> time_subjects(std::vector<Subject>& subjects, const BenchCommand& command) {
   std::vector<std::function<Result<double>()>> calls;
-  for (auto& subject : subjects) calls.emplace_back([&subject] { return time_streams(subject); });
+  for (auto& subject : subjects)
+    calls.emplace_back([&subject]() -> Result<double> {
+      if (interrupted()) return error_of(ErrorKind::interrupted, "interrupted", "what was timed so far is not kept");
+      return time_streams(subject);
+    });
   return measure::interleave(calls, command.iterations, command.warmup);
 }
 
@@ -230,8 +235,9 @@ Result<int> bench_command(const BenchCommand& given, const Common& common, Conso
     if (words.size() > 2 && command.family.empty()) command.family = words[2];
   }
   if (command.file.empty()) return user_error("rtx bench needs a bundle, a model, or `suite`", {}, "see `rtx bench --help`");
+  // Where its target is not here, the loader refuses it with both names.
   if (is_bundle(command.file))
-    if (const std::string target = target_of_bundle(command.file); !target.empty()) command.target = target;
+    if (const std::string target = target_of_bundle(command.file); !target.empty() && require_target(target, common.device).ok()) command.target = target;
   RTX_CHECK([&]() -> Status {
     auto target = require_target(command.target, common.device);
     return target.ok() ? success() : Status(std::move(target).error());

@@ -24,7 +24,7 @@ Status check_usage(const CacheCommand& command) {
 Status check_usage(const KeyCommand& command) {
   if (command.action == "list" ? !command.name.empty() : !command.key.empty() && command.action != "trust")
     return user_error("'" + (command.action == "list" ? command.name : command.key) + "' would do nothing", "rtx key " + command.action + " takes no such argument", "leave it out");
-  if (command.action != "list" && command.name.empty()) return user_error("rtx key " + command.action + " needs a name", {}, "rtx key " + command.action + " NAME");
+  if (command.action != "list" && command.name.empty()) return user_error("rtx key " + command.action + " needs a name", {}, "rtx key " + command.action + (command.action == "trust" ? " NAME HEX_OR_FILE" : " NAME"));
   if (command.action == "trust" && command.key.empty()) return user_error("rtx key trust needs a public key", {}, "rtx key trust NAME HEX_OR_FILE");
   return success();
 }

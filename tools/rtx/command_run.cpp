@@ -58,7 +58,7 @@ Result<std::vector<std::string>> output_files(const RunCommand& command, const C
 }  // namespace
 
 Result<int> run_command(const RunCommand& command, const Common& common, Console& console) {
-  if (!file_exists(command.file)) return user_error("cannot read " + command.file, "there is no such file");
+  if (!file_exists(command.file)) return user_error("cannot read " + command.file, directory_exists(command.file) ? "it is a folder" : "there is no such file");
   const bool bundle = is_bundle(command.file);
   if (bundle) {
     for (const auto* names : {&model_option_names(), &search_option_names()}) RTX_CHECK(refuse_options(common, *names, "a bundle is compiled already"));

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <ctime>
+#include <nlohmann/json.hpp>
 
 #include "rtx/environment.h"
 
@@ -20,6 +21,22 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 // Columns a UTF-8 text takes: continuation bytes take none.
 size_t width(const std::string& text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+// Names come out of files that others made: what a terminal would obey is shown as '?'.
+std::string harmless(std::string_view text) {
+  std::string out(text);
+  for (size_t i = 0; i < out.size(); ++i) {
+    const auto c = static_cast<unsigned char>(out[i]);
+    if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f) out[i] = '?';
+    if (c == 0xc2 && i + 1 < out.size() && (static_cast<unsigned char>(out[i + 1]) & 0xe0) == 0x80) out[i] = out[i + 1] = '?';  // U+0080 to U+009f
+  }
+  return out;
+}
+
+nlohmann::json document_of(const Error& error) {
+  const nlohmann::json parts = {{"what", error.what}, {"where", error.where}, {"why", error.why}, {"fix", error.fix}};
+  return {{"error", parts}, {"exit_code", error.exit_code()}};
 }
 
 }  // namespace
@@ -79,8 +96,9 @@ void Console::text(std::string_view text) {
   put(text);
 }
 
-void Console::line(std::string_view text) {
+void Console::line(std::string_view given) {
   if (options_.json) return;
+  const std::string text = harmless(given);
   log("out", text);
   if (options_.quiet) return;
   end_progress();
@@ -88,14 +106,16 @@ void Console::line(std::string_view text) {
   put("\n");
 }
 
-void Console::detail(std::string_view text) {
+void Console::detail(std::string_view given) {
+  const std::string text = harmless(given);
   log("detail", text);
   if (!options_.verbose) return;
   end_progress();
   std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
 }
 
-void Console::notice(std::string_view text) {
+void Console::notice(std::string_view given) {
+  const std::string text = harmless(given);
   log("note", text);
   if (options_.quiet) return;
   end_progress();
@@ -104,22 +124,25 @@ void Console::notice(std::string_view text) {
 
 void Console::error(const Error& error) {
   end_progress();
-  std::string text = error.text();
+  std::string text = harmless(error.text());
   log("error", text);
   if (colour_ && text.rfind("error:", 0) == 0) text = "\033[31merror:\033[0m" + text.substr(6);
   std::fprintf(stderr, "%s\n", text.c_str());
+  if (!document_printed_) (void)json(document_of(error).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 Status Console::json(const std::string& document) {
   if (!options_.json) return success();
   end_progress();
+  document_printed_ = true;
   log("out", document);
   put(document);
   put("\n");
   return finish();
 }
 
-void Console::progress(std::string_view what, int done, int total) {
+void Console::progress(std::string_view given, int done, int total) {
+  const std::string what = harmless(given);
   if (options_.quiet || total <= 0) return;
   const double time = now();
   if (terminal_) {

@@ -29,7 +29,8 @@ class Console {
   void line(std::string_view text = {});
   void detail(std::string_view text);              // only with -v
   void notice(std::string_view text);              // "note: ..." on stderr
-  void error(const Error& error);                  // on stderr, always
+  // On stderr, always; with --json also as the document, where none was printed before.
+  void error(const Error& error);
   // The one JSON document of a command, with --json.
   Status json(const std::string& document);
   // Progress: a bar on a terminal, a plain line now and then otherwise.
@@ -44,7 +45,7 @@ class Console {
   void put(std::string_view text);
   void log(std::string_view kind, std::string_view text);
   ConsoleOptions options_;
-  bool terminal_ = false, colour_ = false, bar_shown_ = false;
+  bool terminal_ = false, colour_ = false, bar_shown_ = false, document_printed_ = false;
   double last_progress_ = 0;
   std::FILE* log_ = nullptr;
   int lost_ = 0, log_lost_ = 0;  // errno of the first write that failed

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "base/files.h"
@@ -74,6 +75,10 @@ Result<ir::Graph> load_model(const std::string& path, const ModelOptions& option
 }
 
 bool is_bundle(const std::string& path) {
+  // What is called a bundle and has lost its first bytes is a damaged bundle, not a model.
+  if (ends_with(path, ".rtxgc")) return true;
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;  // opening a pipe would wait for its writer
   std::ifstream file(path, std::ios::binary);
   char magic[5] = {};
   return file.read(magic, 5) && std::memcmp(magic, "RTXGC", 5) == 0;
@@ -90,7 +95,7 @@ Result<ir::HostTensor> load_tensor(const std::string& path) {
     RTX_TRY(auto named, import::read_tensor_proto(path));
     return std::move(named.tensor);
   }
-  if (!file_exists(path)) return user_error("cannot read " + path, "there is no such file");
+  if (!file_exists(path)) return user_error("cannot read " + path, directory_exists(path) ? "it is a folder" : "there is no such file");
   return user_error("cannot read " + path, "tensors are .npy, .npz or ONNX .pb files");
 }
 

@@ -70,7 +70,11 @@ class Builder {
     const std::string& text = values_[name];
     if (text.empty() || text.size() > 12 || text.find_first_not_of("0123456789") != std::string::npos)
       return user_error("cannot understand " + name + "=" + text, "a non-negative integer is wanted");
-    return static_cast<int64_t>(std::stoll(text));
+    const auto value = static_cast<int64_t>(std::stoll(text));
+    // No tensor of the problem is larger than the product of all its settings.
+    if (value > 1 && (__builtin_mul_overflow(product_, value, &product_) || product_ > int64_t{1} << 62))
+      return user_error("the problem is too large", "with " + name + "=" + text + " its settings multiply to more than 2^62", "make one smaller");
+    return value;
   }
   ValueId input(const std::string& name, std::vector<int64_t> extents) { return graph_.add_input(name, dtype_, ir::to_shape(extents)); }
   ValueId weight(const std::string& name, std::vector<int64_t> extents) {
@@ -195,6 +199,7 @@ class Builder {
     return graph_.try_add_node(Op::matmul, {input("x", {rows, columns}), input("w", {columns, rows})}, attributes({{"trans_a", int64_t{0}}, {"trans_b", int64_t{0}}}));
   }
 
+  int64_t product_ = 1;
   std::map<std::string, std::string> values_;
   ir::Graph graph_;
   DType dtype_ = DType::f32;

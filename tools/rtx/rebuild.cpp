@@ -5,9 +5,18 @@
 
 namespace rtx::tools {
 
+namespace {
+
+// Whatever is missing here, the user holds a bundle that asks for a rebuild nobody can do.
+Error cannot_rebuild(Error error) {
+  if (error.kind == ErrorKind::device || error.kind == ErrorKind::user) error.kind = ErrorKind::bundle;
+  return error;
+}
+
+}  // namespace
+
 std::function<Result<bundle::Plan>(const bundle::Opened&, const bundle::Verdict&)> rebuild_callback(const Common& common, Console& console) {
-  return [&common, &console](const bundle::Opened& opened, const bundle::Verdict& verdict) -> Result<bundle::Plan> {
-    console.notice("recompiling the bundle for this machine: " + verdict.sentence);
+  return [&common, &console](const bundle::Opened& opened, const bundle::Verdict&) -> Result<bundle::Plan> {
     // The stored text names large constants by hash; their bytes are in the constants section.
     std::map<std::string, ir::HostTensor> constants;
     for (size_t i = 0; i < opened.plan.constants.size(); ++i) {
@@ -22,12 +31,14 @@ std::function<Result<bundle::Plan>(const bundle::Opened&, const bundle::Verdict&
     options.device = common.device;
     options.threads = common.threads;
     options.jobs = common.jobs;
-    RTX_TRY(auto bench, Workbench::open(options, console));
+    auto bench = Workbench::open(options, console);
+    if (!bench.ok()) return cannot_rebuild(std::move(bench).error());
     TuneOptions tune;
     tune.no_tune = true;
     tune.deterministic = opened.plan.deterministic;
-    RTX_TRY(auto compiled, compile_graph(*graph, *bench, pipeline_options(tune, common, console)));
-    return std::move(compiled.plan);
+    auto compiled = compile_graph(*graph, **bench, pipeline_options(tune, common, console));
+    if (!compiled.ok()) return cannot_rebuild(std::move(compiled).error());
+    return std::move(compiled->plan);
   };
 }
 
