@@ -32,8 +32,8 @@ TEST(AttentionWgmmaGpu, agrees_at_every_head_size) {
   RTX_NEEDS_TARGET(testing::Target::emulated);
   std::vector<TestCase> cases;
   for (const int64_t depth : {8, 16, 40, 64, 80, 96, 128, 192, 256})
-    cases.push_back({.text = small_attention(depth % 16 == 8 || depth == 64 ? "f16" : "bf16", 1, 1, 1, 70, 130, depth, "scale=0.1"), .parameters = "mma=2 block_q=64 block_k=64 waves=8 stages=2 turns=0 splits=1"});
-  cases.push_back({.text = "q: f16[1,1,65,64]; k: f16[1,1,70,64]; v: f16[1,1,70,128]; a = attention(q, k, v, scale=0.1); return a", .parameters = "mma=2 block_q=64 block_k=80 waves=8 stages=2 turns=0 splits=1"});
+    cases.push_back({.text = small_attention(depth % 16 == 8 || depth == 64 ? "f16" : "bf16", 1, 1, 1, 70, 130, depth, "scale=0.1"), .parameters = "mma=2 block_q=64 block_k=64 waves=8 stages=2 turns=0 ahead=0 splits=1"});
+  cases.push_back({.text = "q: f16[1,1,65,64]; k: f16[1,1,70,64]; v: f16[1,1,70,128]; a = attention(q, k, v, scale=0.1); return a", .parameters = "mma=2 block_q=64 block_k=80 waves=8 stages=2 turns=0 ahead=0 splits=1"});
   EXPECT_EQ(disagreement(cases), "");
 }
 
@@ -42,13 +42,13 @@ TEST(AttentionWgmmaGpu, every_tile_agrees) {
   RTX_NEEDS_TARGET(testing::Target::emulated);
   std::vector<TestCase> cases;
   const auto add = [&](const std::string& text, const char* parameters) { cases.push_back({.text = text, .parameters = std::string("mma=2 ") + parameters}); };
-  add(small_attention("f16", 1, 2, 1, 200, 300, 64, "scale=0.2, causal=1, causal_offset=100"), "block_q=192 block_k=128 waves=16 stages=2 turns=1 splits=1");
-  add(small_attention("bf16", 1, 2, 1, 150, 400, 128, "scale=0.1, causal=1, causal_offset=250"), "block_q=128 block_k=176 waves=12 stages=2 turns=1 splits=1");
-  add(small_attention("bf16", 1, 1, 1, 140, 260, 256, "scale=0.1, causal=1"), "block_q=128 block_k=80 waves=12 stages=2 turns=0 splits=1");
-  add(small_attention("bf16", 1, 1, 1, 140, 230, 192, "scale=0.1"), "block_q=128 block_k=112 waves=12 stages=2 turns=1 splits=1");
-  add(small_attention("bf16", 1, 2, 1, 70, 400, 128, "scale=0.1"), "block_q=64 block_k=64 waves=8 stages=3 turns=0 splits=1");
-  add(small_attention("bf16", 1, 2, 1, 70, 700, 64, "scale=0.1, causal=1, causal_offset=630"), "block_q=64 block_k=64 waves=8 stages=2 turns=0 splits=4");
-  add(small_attention("bf16", 2, 8, 1, 10, 300, 64, "scale=0.1, causal=1, causal_offset=290"), "block_q=64 block_k=64 waves=8 stages=2 turns=0 splits=1");  // heads share tiles
+  add(small_attention("f16", 1, 2, 1, 200, 300, 64, "scale=0.2, causal=1, causal_offset=100"), "block_q=192 block_k=128 waves=16 stages=2 turns=1 ahead=1 splits=1");
+  add(small_attention("bf16", 1, 2, 1, 150, 400, 128, "scale=0.1, causal=1, causal_offset=250"), "block_q=128 block_k=176 waves=12 stages=2 turns=1 ahead=0 splits=1");
+  add(small_attention("bf16", 1, 1, 1, 140, 260, 256, "scale=0.1, causal=1"), "block_q=128 block_k=80 waves=12 stages=2 turns=0 ahead=0 splits=1");
+  add(small_attention("bf16", 1, 1, 1, 140, 230, 192, "scale=0.1"), "block_q=128 block_k=112 waves=12 stages=2 turns=1 ahead=0 splits=1");
+  add(small_attention("bf16", 1, 2, 1, 70, 400, 128, "scale=0.1"), "block_q=64 block_k=64 waves=8 stages=3 turns=0 ahead=0 splits=1");
+  add(small_attention("bf16", 1, 2, 1, 70, 700, 64, "scale=0.1, causal=1, causal_offset=630"), "block_q=64 block_k=64 waves=8 stages=2 turns=0 ahead=0 splits=4");
+  add(small_attention("bf16", 2, 8, 1, 10, 300, 64, "scale=0.1, causal=1, causal_offset=290"), "block_q=64 block_k=64 waves=8 stages=2 turns=0 ahead=0 splits=1");  // heads share tiles
   EXPECT_EQ(disagreement(cases), "");
 }
 
@@ -57,13 +57,13 @@ TEST(AttentionWgmmaGpu, groups_take_several_tiles) {
   RTX_NEEDS_TARGET(testing::Target::emulated);
   std::vector<TestCase> cases;
   for (const char* attributes : {"scale=0.3", "scale=0.3, causal=1"})
-    cases.push_back({.text = small_attention("f16", 1, 70, 70, 130, 150, 16, attributes), .parameters = "mma=2 block_q=128 block_k=64 waves=12 stages=2 turns=1 splits=1"});
+    cases.push_back({.text = small_attention("f16", 1, 70, 70, 130, 150, 16, attributes), .parameters = "mma=2 block_q=128 block_k=64 waves=12 stages=2 turns=1 ahead=1 splits=1"});
   EXPECT_EQ(disagreement(cases), "");
 }
 
 TEST(AttentionWgmmaGpu, masks_windows_and_caps_agree) {
   RTX_NEEDS_TARGET(testing::Target::emulated);
-  const std::string tile = "mma=2 block_q=128 block_k=64 waves=12 stages=2 turns=1 splits=1";
+  const std::string tile = "mma=2 block_q=128 block_k=64 waves=12 stages=2 turns=1 ahead=1 splits=1";
   std::vector<TestCase> cases;
   for (const char* mask : {"f32[100,151]", "bool[2,1,100,151]", "f16[1,2,1,151]"}) cases.push_back({.text = small_attention("f16", 2, 2, 1, 100, 151, 32, "scale=0.25", mask), .parameters = tile});
   cases.push_back({.text = small_attention("f16", 1, 2, 2, 140, 200, 32, "scale=2.0, softcap=5.0, causal=1"), .parameters = tile});
@@ -76,7 +76,7 @@ TEST(AttentionWgmmaGpu, masks_windows_and_caps_agree) {
 // Rows that see no key give zeros, or NaN where asked; a tile of which no row sees any reads one block and hides it.
 TEST(AttentionWgmmaGpu, rows_that_see_nothing_give_zero_or_nan) {
   RTX_NEEDS_TARGET(testing::Target::emulated);
-  const std::string tile = "mma=2 block_q=64 block_k=64 waves=8 stages=2 turns=0 splits=1";
+  const std::string tile = "mma=2 block_q=64 block_k=64 waves=8 stages=2 turns=0 ahead=0 splits=1";
   std::vector<TestCase> cases;
   for (const char* more : {"", ", empty_row_nan=1"}) cases.push_back({.text = small_attention("f16", 1, 1, 1, 150, 70, 16, std::string("scale=0.3, causal=1, causal_offset=-80") + more), .parameters = tile});
   cases.push_back({.text = small_attention("f16", 1, 1, 1, 70, 80, 16, "scale=0.3", "f32[70,1]"),
@@ -95,7 +95,7 @@ TEST(AttentionWgmmaGpu, keys_beyond_the_valid_length_do_not_count) {
     return input != 0 && row >= lengths[batch] ? NAN : std::sin(static_cast<double>(i));
   };
   std::vector<TestCase> cases;
-  for (const char* tile : {"block_q=128 block_k=64 waves=12 stages=2 turns=1 splits=1", "block_q=64 block_k=64 waves=8 stages=2 turns=0 splits=2"})
+  for (const char* tile : {"block_q=128 block_k=64 waves=12 stages=2 turns=1 ahead=1 splits=1", "block_q=64 block_k=64 waves=8 stages=2 turns=0 ahead=0 splits=2"})
     for (const char* more : {"", ", causal=1, causal_offset=70"})
       cases.push_back({.text = std::string("q: f16[5,1,130,16]; k: f16[5,1,200,16]; v: f16[5,1,200,16]; n: i64[5]; a = attention(q, k, v, _, n, scale=0.5") + more + "); return a",
                        .parameters = std::string("mma=2 ") + tile,
@@ -106,7 +106,7 @@ TEST(AttentionWgmmaGpu, keys_beyond_the_valid_length_do_not_count) {
 // pains P41, P39, P44: exactly 1 at every length; a very low score is a score; each query head gives the v of its key head.
 TEST(AttentionWgmmaGpu, exact_numbers_come_out_exactly) {
   RTX_NEEDS_TARGET(testing::Target::emulated);
-  const std::string tile = "mma=2 block_q=64 block_k=64 waves=8 stages=2 turns=0 splits=1";
+  const std::string tile = "mma=2 block_q=64 block_k=64 waves=8 stages=2 turns=0 ahead=0 splits=1";
   std::vector<TestCase> cases;
   for (const int64_t keys : {1, 63, 65, 127, 129})
     cases.push_back({.text = "q: bf16[1,1,66,8]; k: bf16[1,1," + std::to_string(keys) + ",8]; v: bf16[1,1," + std::to_string(keys) + ",8]; one: const bf16[] {1}; a = attention(q, k, v, scale=1.0); e = equal(a, one); return e",
@@ -125,7 +125,7 @@ TEST(AttentionWgmmaGpu, operands_and_results_stand_anywhere) {
     const std::string n(name);
     return n + "s = slice(p, starts=[0,0," + std::to_string(start) + "], steps=[1,1,1]): [2,70,48]; " + n + "r = reshape(" + n + "s): [2,70,3,16]; " + n + " = transpose(" + n + "r, perm=[0,2,1,3]); ";
   };
-  const std::string tile = "mma=2 block_q=128 block_k=64 waves=12 stages=2 turns=1 splits=1";
+  const std::string tile = "mma=2 block_q=128 block_k=64 waves=12 stages=2 turns=1 ahead=1 splits=1";
   std::vector<TestCase> cases;
   cases.push_back({.text = "p: f16[2,70,152]; " + part("q", 0) + part("k", 56) + part("v", 104) + "a = attention(q, k, v, scale=0.35, causal=1); t = transpose(a, perm=[0,2,1,3]); y = reshape(t): [2,70,48]; return y",
                    .parameters = tile});

@@ -16,7 +16,7 @@ class WgmmaText : public WgmmaRows {
         groups_(wgmma_groups(problem, params, caps)),
         items_(tiling_.groups() * params.splits),
         type_(codegen::type_text(problem.q.dtype)) {
-    for (const char* name : {"part", "stage", "parity", "ring", "turn", "item", "start", "low", "high", "leads", "q_parity", "rows_of_part", "after", "count"}) source_.fresh(name);
+    for (const char* name : {"part", "stage", "parity", "ring", "turn", "item", "start", "low", "high", "leads", "q_parity", "after", "before", "count", "last", "more", "from", "tile_rows"}) source_.fresh(name);
     if (!even_tiles(problem) && items_ <= kLongestTable) schedule_ = schedule_of(problem, params, caps);
   }
 
@@ -144,14 +144,19 @@ class WgmmaText : public WgmmaRows {
   void tiles(F body) {
     if (!schedule_.empty()) {
       line("const int end_of_turns = {}_start(int(group()) + 1);", name_);
-      source_.open(fmt::format("UNROLL_BY(1) for (int turn = {}_start(int(group())); turn < end_of_turns; ++turn)", name_));
-      line("const int item = {}_item(turn);", name_);
+      line("int turn = {}_start(int(group())), next_item = {}_item(turn);", name_, name_);
+      source_.open("UNROLL_BY(1) for (; turn < end_of_turns; ++turn)");
+      line("const int item = next_item;");
+      line("[[maybe_unused]] const bool more = turn + 1 < end_of_turns;");
+      line("next_item = {}_item(more ? turn + 1 : turn);  // on its way while this tile is computed", name_);
     } else if (even_tiles(p_)) {
       source_.open(fmt::format("UNROLL_BY(1) for (int item = int(group()); item < {}; item += {})", items_, groups_));
+      line("[[maybe_unused]] const bool more = item + {} < {};", groups_, items_);
     } else {  // forth and back: who had a long tile gets a short one
-      source_.open(fmt::format("UNROLL_BY(1) for (int turn = 0; turn < {}; ++turn)", ceil_div(items_, groups_)));
-      line("const int item = turn * {0} + (turn % 2 == 0 ? int(group()) : {0} - 1 - int(group()));", groups_);
-      line("if (item >= {}) continue;", items_);
+      line("const auto item_of = [](int turn) {{ return turn * {0} + (turn % 2 == 0 ? int(group()) : {0} - 1 - int(group())); }};", groups_);
+      source_.open(fmt::format("UNROLL_BY(1) for (int turn = 0; item_of(turn) < {}; ++turn)", items_));
+      line("const int item = item_of(turn);");
+      line("[[maybe_unused]] const bool more = item_of(turn + 1) < {};", items_);
     }
     coordinates("item");
     ranges();
@@ -200,15 +205,13 @@ class WgmmaText : public WgmmaRows {
     line("const bool leads = thread() % 128 == 0;");
     line("const u8* const q_rows = q + part * 8192;");
     if (takes_turns()) line("if (part == {}) barrier_arrive(1, 256);  // the first begins", s_.consumers - 1);
+    line("Rows tile_rows;");
+    if (ahead()) first_products("true");
     tiles([&] {
-      line("Rows tile_rows;");
       line("tile_rows.clear();");
       row_ranges();
       line("int from = start + (count - 1) * {};", params_.block_k);
-      line("mbarrier_wait(q_full, q_parity);");
-      line("q_parity ^= 1;");
-      line("mbarrier_wait(keys_full + ring.stage, ring.parity);");
-      products_of_keys();
+      if (!ahead()) first_products("true");
       line("wgmma_wait<0>();");
       line("if (leads) mbarrier_arrive(keys_empty + ring.stage);");
       scores();
@@ -234,12 +237,25 @@ class WgmmaText : public WgmmaRows {
       if (!results_in_q()) line("if (leads) mbarrier_arrive(q_empty);");
       products_of_values("ring");
       line("tile_rows.finish_total();");
-      line("wgmma_wait<0>();");
-      line("if (leads) mbarrier_arrive(values_empty + ring.stage);");
+      line("const int last = ring.stage;");
       line("ring.next();");
+      if (ahead()) first_products("more");
+      line("wgmma_wait<{}>();", ahead() ? 1 : 0);
+      line("if (leads) mbarrier_arrive(values_empty + last);");
       finish();
     });
+    if (ahead()) line("wgmma_wait<0>();");
     if (s_.results_by_view) line("if (leads) store_view_wait<0>();");
+  }
+  // The next tile's first products run while this tile's results leave. Behind the last tile they are of what stands there, and nobody reads them: compilers keep products in flight only where no branch leads around them.
+  bool ahead() const { return params_.ahead != 0; }
+  void first_products(const std::string& there) {
+    if (there != "true") source_.open(fmt::format("if ({})", there));
+    line("mbarrier_wait(q_full, q_parity);");
+    line("q_parity ^= 1;");
+    line("mbarrier_wait(keys_full + ring.stage, ring.parity);");
+    if (there != "true") source_.close();
+    products_of_keys();
   }
   // Awaited before the products with the values are: compilers move that wait up as far as the last branch, and without this one,
   // which hangs on all weights, it would stand before the powers of two, which are to be computed meanwhile.

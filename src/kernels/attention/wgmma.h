@@ -28,6 +28,7 @@ struct WgmmaShape {
   int64_t swizzle = 128;          // of values, in bytes; as wide as their pieces
   bool results_by_view = false;   // else each thread stores what it has
   int64_t result_buffers = 0;     // of a warpgroup, 8 KiB each; 0: results go where q was
+  bool results_in_q() const { return results_by_view && result_buffers == 0; }
   int64_t q_bytes = 0, key_bytes = 0, value_bytes = 0;                  // a tile's; a block's
   int64_t keys_at = 0, values_at = 0, results_at = 0, barriers_at = 0;  // offsets; q is at 0
   int64_t bytes = 0;

@@ -18,7 +18,7 @@ class WgmmaRows : public GpuText {
   void row_ranges();  // the keys that all rows of the warpgroup see; those that each of the thread's two rows sees
   void scores();      // of the block at `from` to weights
   void finish();      // a tile
-  bool results_in_q() const { return s_.results_by_view && s_.result_buffers == 0; }
+  bool results_in_q() const { return s_.results_in_q(); }
 
   const WgmmaShape s_;
 
