@@ -3,8 +3,8 @@
 #include <array>
 #include <charconv>
 #include <cstring>
-#include <fstream>
 
+#include "base/files.h"
 #include "import/failure.h"
 #include "import/inflate.h"
 #include "import/model_file.h"
@@ -214,16 +214,12 @@ Status write_npy(const std::string& path, const HostTensor& tensor) {
   header += "), }";
   while ((10 + header.size() + 1) % 64 != 0) header += ' ';
   header += '\n';
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out.write("\x93NUMPY\x01\x00", 8);
-  const char length[2] = {static_cast<char>(header.size() & 255), static_cast<char>(header.size() >> 8)};
-  out.write(length, 2);
-  out << header;
-  if (tensor.byte_size() > 0)
-    out.write(reinterpret_cast<const char*>(tensor.bytes()),
-              static_cast<std::streamsize>(tensor.byte_size()));
-  if (!out.flush()) return error_of(ErrorKind::output, "cannot write " + path);
-  return success();
+  std::string file("\x93NUMPY\x01\x00", 8);
+  file += static_cast<char>(header.size() & 255);
+  file += static_cast<char>(header.size() >> 8);
+  file += header;
+  if (tensor.byte_size() > 0) file.append(reinterpret_cast<const char*>(tensor.bytes()), static_cast<size_t>(tensor.byte_size()));
+  return write_file_atomic(path, file);
 }
 
 }  // namespace rtx::import

@@ -63,7 +63,13 @@ Result<std::shared_ptr<const Program>> Program::load(const std::string& path, co
   const auto device = options.device ? options.device : backend::embedded_device(options.threads);
   auto accepted = accept(opened, device->caps(), options);
   if (!accepted.ok()) return std::move(accepted).error().in(path);
-  auto program = LoadedProgram::make(std::move(accepted->plan), device, options.allocator, accepted->rebuilt ? nullptr : opened.verify_constants);
+  std::function<Status(int)> verify;
+  if (!accepted->rebuilt && opened.verify_constants)
+    verify = [inner = opened.verify_constants, path](int threads) -> Status {
+      auto good = inner(threads);
+      return good.ok() ? success() : Status(std::move(good).error().in(path));
+    };
+  auto program = LoadedProgram::make(std::move(accepted->plan), device, options.allocator, std::move(verify));
   if (!program.ok()) return std::move(program).error().in(path);
   LoadReport& facts = (*program)->facts;
   facts.verdict = accepted->verdict;

@@ -6,11 +6,13 @@ usage: hostile_test.py SOURCE_DIR BUILD_DIR
 import hashlib
 import json
 import os
+import resource
 import shutil
 import struct
+import subprocess
 
 import onnx_writer as onnx
-from rtx_testing import call, check, interrupt, make_model, refused, run, start, succeeds, wait_for, work
+from rtx_testing import call, check, environment, interrupt, make_model, refused, rtx, run, start, succeeds, wait_for, work
 
 
 def resealed(bundle, name, old, new):
@@ -78,6 +80,8 @@ def check_looks_for_the_side_file(model):
     whole = side.read_bytes()
     side.write_bytes(whole[:-1])
     refused(3, "side.bin has", "check", bundle)
+    side.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    refused(3, "side.rtxgc", "run", bundle, "--random", "1")
     side.unlink()
     refused(3, "keep side.bin beside the bundle", "check", bundle)
     succeeds("inspect", bundle)
@@ -111,6 +115,19 @@ def errors_are_json_too(model, bundle):
         check(call(*arguments).stdout == "", f"{arguments} prints to stdout without --json")
 
 
+def results_are_whole_or_not_there():
+    model, bundle, folder = work / "wide.onnx", work / "wide.rtxgc", work / "results"
+    onnx.model(model, onnx.node("Relu", ["x"], "y") + onnx.text(2, "wide") + onnx.graph_input("x", [100000]) + onnx.graph_output("y", [100000]))
+    succeeds("compile", model, "--no-tune", "-o", bundle)
+    succeeds("run", bundle, "--random", "1", "--output-dir", folder)
+    before = (folder / "y.npy").read_bytes()
+    limit = len(before) // 2  # more than a kernel
+    process = subprocess.run([rtx, "run", bundle, "--random", "2", "--output-dir", folder], env=environment(), capture_output=True, text=True, timeout=60,
+                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+    check(process.returncode == 74 and "y.npy" in process.stderr and "large" in process.stderr, "an output that cannot be written does not say why", process)
+    check([path.name for path in folder.iterdir()] == ["y.npy"] and (folder / "y.npy").read_bytes() == before, "an older output was lost, or part of one is left")
+
+
 def ctrl_c_ends_a_measurement(bundle):
     process = start("bench", bundle, "--iterations", "1000000", "--streams", "4")
     check(not wait_for(lambda: process.poll() is not None, 0.7), "a bench of 4 million runs is over at once")
@@ -129,6 +146,7 @@ def main():
     archives_of_the_cache()
     models_no_memory_holds()
     errors_are_json_too(model, bundle)
+    results_are_whole_or_not_there()
     ctrl_c_ends_a_measurement(bundle)
     shutil.rmtree(work / "nothing", ignore_errors=True)
 
