@@ -23,7 +23,7 @@ Result<void*> open_shared_object(std::span<const std::byte> binary, const std::s
   static constexpr unsigned char magic[] = {0x7f, 'E', 'L', 'F'};
   if (binary.size() < 64 || std::memcmp(binary.data(), magic, sizeof magic) != 0)
     return load_error(name, "the binary is not a shared object");
-  const int file = memfd_create(name.c_str(), MFD_CLOEXEC);
+  const int file = memfd_create(name.substr(0, 200).c_str(), MFD_CLOEXEC);  // a name of more than 249 bytes is refused, and nobody reads it
   if (file < 0) return load_error(name, std::string("memfd_create: ") + std::strerror(errno));
   size_t done = 0;
   while (done < binary.size()) {
