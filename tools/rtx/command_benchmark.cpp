@@ -136,6 +136,7 @@ Result<std::vector<ResultRow>> bench_file(const BenchCommand& command, const Com
   const auto add = [&](std::string subject, std::shared_ptr<const runtime::Program> program) -> Status {
     Subject made{std::move(subject), nullptr, {}};
     RTX_TRY(made.session, Session::open(program, inputs));
+    if (made.name == "rtx") made.session->capture_runs();
     for (int i = 1; i < command.streams; ++i) {
       RTX_TRY(auto session, Session::open(program, inputs));
       RTX_CHECK(session->run());

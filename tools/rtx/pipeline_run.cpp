@@ -1,7 +1,6 @@
 #include "rtx/pipeline_run.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "ir/text.h"
 #include "rtx/environment.h"
@@ -87,10 +86,7 @@ Status Session::run() {
 }
 
 Result<double> Session::time_once() {
-  const auto start = std::chrono::steady_clock::now();
-  RTX_CHECK(execution_->run(input_bindings_, output_bindings_));
-  RTX_CHECK(program_->device()->synchronize(nullptr));
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return program_->device()->time(nullptr, [this] { return execution_->run(input_bindings_, output_bindings_); });
 }
 
 Result<std::vector<runtime::StepTime>> Session::run_timed() {

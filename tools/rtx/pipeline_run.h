@@ -32,6 +32,8 @@ class Session {
   Status run();                // the inputs as they were given; their results are in outputs()
   Result<double> time_once();  // seconds from launch to the end, without copies to and from a device
   Result<std::vector<runtime::StepTime>> run_timed();
+  // Runs are issued as one CUDA graph from now on, where the device has graphs. The unfused baseline does without.
+  void capture_runs() { execution_->capture_runs(!program_->device()->host_addressable()); }
   const std::vector<ir::HostTensor>& outputs() const { return outputs_; }
   const runtime::Program& program() const { return *program_; }
 

@@ -109,6 +109,7 @@ Status measure_model(const ir::Graph& graph, const compiler::Compiled& compiled,
   RTX_TRY(auto program, runtime::Program::from_plan(compiled.plan, load));
   summary->arena_bytes = compiled.plan.arena_bytes;
   RTX_TRY(auto synth, Session::open(program, inputs));
+  synth->capture_runs();
   std::vector<std::function<Result<double>()>> subjects = {[&] { return synth->time_once(); }};
   std::unique_ptr<Session> unfused;
   if (baseline) {
