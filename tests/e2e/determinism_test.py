@@ -1,7 +1,7 @@
 """--deterministic: one hash over fresh processes and empty, warm and deleted caches, on a model that needs every family, and on
 the sum of 4096 x 4096 random numbers beside a product of 48 x 256 x 64.
 
-usage: determinism_test.py SOURCE_DIR BUILD_DIR [PROCESSES]
+usage: determinism_test.py SOURCE_DIR BUILD_DIR [PROCESSES [OPTION...]]     options for rtx compile: --target cuda, say
 """
 import json
 import os
@@ -13,6 +13,7 @@ from pathlib import Path
 
 source, build = Path(sys.argv[1]), Path(sys.argv[2])
 processes = int(sys.argv[3]) if len(sys.argv) > 3 else 5
+options = sys.argv[4:]
 rtx = str(build / "bin/rtx")
 work = Path(tempfile.mkdtemp(prefix="rtx_determinism_test_"))
 sys.path.insert(0, str(source / "tests/e2e"))
@@ -28,7 +29,7 @@ onnx.model(sums, onnx.node("ReduceSum", ["x", "axes"], "total", keepdims=0) + on
 def run(model, cache, budget, threads):
     bundle = work / f"{cache}.rtxgc"
     environment = {"PATH": os.environ["PATH"], "HOME": str(work), "RTX_CACHE_DIR": str(work / cache), "NO_COLOR": "1"}
-    for arguments in (["compile", model, "--deterministic", "--budget", budget, "-o", bundle], ["run", bundle, "--random", "11", "--threads", threads, "--json"]):
+    for arguments in (["compile", model, "--deterministic", "--budget", budget, "-o", bundle, *options], ["run", bundle, "--random", "11", "--threads", threads, "--json"]):
         process = subprocess.run([rtx, *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=280)
         if process.returncode != 0:
             print(process.stdout[-2000:], process.stderr[-2000:])
@@ -37,9 +38,10 @@ def run(model, cache, budget, threads):
 
 
 environment = {"PATH": os.environ["PATH"], "HOME": str(work), "RTX_CACHE_DIR": str(work / "explain"), "NO_COLOR": "1"}
-regions = json.loads(subprocess.run([rtx, "explain", families, "--json"], env=environment, capture_output=True, text=True, check=True).stdout)["regions"]
+regions = json.loads(subprocess.run([rtx, "explain", families, "--json", *options], env=environment, capture_output=True, text=True, check=True).stdout)["regions"]
 targets = json.loads(subprocess.run([rtx, "targets", "--json"], env=environment, capture_output=True, text=True, check=True).stdout)
-missing = set(next(target["families"] for target in targets if target["target"] == "cpu")) - {region["family"] for region in regions}
+wanted = options[options.index("--target") + 1] if "--target" in options else "cpu"
+missing = set(next(target["families"] for target in targets if target["target"] == wanted)) - {region["family"] for region in regions}
 if missing:
     sys.exit(f"what: no determinism is tested of {', '.join(sorted(missing))}")
 
