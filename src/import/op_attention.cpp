@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "import/attention.h"
 #include "import/operators.h"
 
 namespace rtx::import {
@@ -11,17 +12,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-struct Attention {
-  ValueId q = ir::kNoValue, k = ir::kNoValue, v = ir::kNoValue;  // [B,H,S,D]
-  ValueId mask = ir::kNoValue;                                   // bool or the type of q
-  ValueId valid_length = ir::kNoValue;                           // i64 [B]
-  double scale = 1, softcap = 0;
-  bool causal = false;
-  int64_t past = 0;  // keys before the first query
-  int64_t window_left = -1, window_right = -1;
-};
+}  // namespace
 
-// [B,S,H*D] -> [B,H,S,D]
 ValueId split_heads(Lowering& l, ValueId x, int64_t heads, const char* role) {
   const Extents n = l.shape(x);
   if (heads <= 0 || n[2] % heads != 0)
@@ -29,12 +21,28 @@ ValueId split_heads(Lowering& l, ValueId x, int64_t heads, const char* role) {
   return l.transpose(l.reshape(x, {n[0], n[1], heads, n[2] / heads}), {0, 2, 1, 3});
 }
 
-ValueId joined_cache(Lowering& l, int past_input, ValueId fresh) {
-  if (!l.has(past_input)) return fresh;
-  const ValueId past = l.in(past_input);
-  if (l.shape(past)[2] == 0) return fresh;
+ValueId merge_heads(Lowering& l, ValueId x) {
+  const Extents n = l.shape(x);
+  return l.reshape(l.transpose(x, {0, 2, 1, 3}), {n[0], n[2], n[1] * n[3]});
+}
+
+ValueId joined_cache(Lowering& l, ValueId past, ValueId fresh) {
+  if (past == ir::kNoValue || l.shape(past)[2] == 0) return fresh;
   return l.concat({l.cast(past, l.dtype(fresh)), fresh}, 2);
 }
+
+ValueId written_rows(Lowering& l, ValueId cache, ValueId fresh, ValueId start, int64_t axis, bool circular) {
+  return l.node_of(Op::tensor_scatter, {cache, fresh, start},
+                   attrs({{"axis", axis}, {"circular", int64_t{circular}}}));
+}
+
+void check_head_groups(int64_t query_heads, int64_t key_heads) {
+  if (key_heads == 0 || query_heads % key_heads != 0)
+    fail(std::to_string(query_heads) + " query heads are not a multiple of " + std::to_string(key_heads) +
+         " key heads");
+}
+
+namespace {
 
 // Keys past the mask's end are masked.
 ValueId completed_mask(Lowering& l, ValueId mask, const Attention& a) {
@@ -51,12 +59,15 @@ ValueId completed_mask(Lowering& l, ValueId mask, const Attention& a) {
   return l.concat({mask, fill}, static_cast<int64_t>(rest.size()) - 1);
 }
 
-// A bool mask narrows; a float mask gets -inf where `allowed` is false.
+}  // namespace
+
 ValueId narrowed(Lowering& l, ValueId mask, ValueId allowed, DType dtype) {
   if (mask == ir::kNoValue) return allowed;
   if (l.dtype(mask) == DType::boolean) return l.binary(Op::logical_and, mask, allowed);
   return l.where(allowed, mask, l.scalar(dtype, -kInfinity));
 }
+
+namespace {
 
 // Which keys j a query i may see by causality and windows, counted from the first key of the query block: p =
 // i + offset, j <= p, p - left <= j <= p + right. `offset` is a number, or differs per batch with the valid
@@ -128,9 +139,12 @@ ValueId scores(Lowering& l, const Attention& a, int64_t mode, int64_t softmax_pr
   return l.where(l.binary(Op::equal, largest, l.scalar(dtype, -kInfinity)), l.scalar(dtype, 0), p);
 }
 
+}  // namespace
+
 ValueId attention_node(Lowering& l, Attention a) {
   const bool per_batch = a.valid_length != ir::kNoValue && a.past == 0;
   const bool windows = a.window_left >= 0 || a.window_right >= 0;
+  if (per_batch && l.shape(a.q)[2] == 1) a.causal = false;  // the last position sees all that is valid
   if ((a.causal && per_batch) || windows) {
     a.mask = narrowed(l, a.mask, positions_allowed(l, a, per_batch), l.dtype(a.q));
     a.causal = false;
@@ -147,6 +161,8 @@ ValueId attention_node(Lowering& l, Attention a) {
                           {"window_right", int64_t{-1}},
                           {"empty_row_nan", int64_t{0}}}));
 }
+
+namespace {
 
 void attention_operator(Lowering& l) {
   Attention a;
@@ -169,17 +185,15 @@ void attention_operator(Lowering& l) {
   for (int i : {4, 5})
     if (l.has(i)) l.need_rank(l.in(i), 4, "a past cache");
   a.past = l.has(4) ? l.shape(l.in(4))[2] : 0;
-  a.k = joined_cache(l, 4, a.k);
-  a.v = joined_cache(l, 5, a.v);
+  a.k = joined_cache(l, l.in_or_none(4), a.k);
+  a.v = joined_cache(l, l.in_or_none(5), a.v);
   l.out(1, a.k);
   l.out(2, a.v);
   a.k = l.cast(a.k, dtype);
   a.v = l.cast(a.v, dtype);
   const int64_t query_heads = l.shape(a.q)[1];
   const int64_t key_heads = l.shape(a.k)[1];
-  if (key_heads == 0 || query_heads % key_heads != 0)
-    fail(std::to_string(query_heads) + " query heads are not a multiple of " + std::to_string(key_heads) +
-         " key heads");
+  check_head_groups(query_heads, key_heads);
   a.scale = l.attribute("scale") ? l.real("scale", 1) : 1.0 / std::sqrt(static_cast<double>(l.shape(a.q)[3]));
   a.softcap = std::max(l.real("softcap", 0), 0.0);
   a.causal = l.integer("is_causal", 0) != 0;
@@ -198,15 +212,26 @@ void attention_operator(Lowering& l) {
     l.out(3, scores(l, a, l.integer("qk_matmul_output_mode", 0), l.integer("softmax_precision", 0)));
   if (!l.wants(0)) return;
   ValueId y = attention_node(l, a);
-  if (rank == 3) {
-    const Extents n = l.shape(y);
-    y = l.reshape(l.transpose(y, {0, 2, 1, 3}), {n[0], n[2], n[1] * n[3]});
-  }
+  if (rank == 3) y = merge_heads(l, y);
   l.out(0, y);
+}
+
+// A cache of fixed size: rows written from write_indices[b] on, from the first where there are none.
+void tensor_scatter_operator(Lowering& l) {
+  const std::string mode = l.text("mode", "linear");
+  if (mode != "linear" && mode != "circular") fail("mode is '" + mode + "', expected linear or circular");
+  const Extents n = l.shape(l.in(0));
+  if (n.empty()) fail("the cache has no dimensions");
+  const ValueId start =
+      l.has(2) ? l.reshape(l.cast(l.in(2), DType::i64), {n[0]}) : l.expand(l.scalar(DType::i64, 0), {n[0]});
+  l.out(0, written_rows(l, l.in(0), l.in(1), start, l.axis(l.integer("axis", -2), l.rank(l.in(0))),
+                        mode == "circular"));
 }
 
 }  // namespace
 
-OperatorRows attention_operators() { return {{"Attention", attention_operator}}; }
+OperatorRows attention_operators() {
+  return {{"Attention", attention_operator}, {"TensorScatter", tensor_scatter_operator}};
+}
 
 }  // namespace rtx::import

@@ -6,7 +6,16 @@ namespace {
 
 void gather_operator(Lowering& l) {
   const ValueId x = l.in(0);
-  l.out(0, l.gather(x, l.in(1), l.axis(l.integer("axis", 0), l.rank(x))));
+  const int64_t axis = l.axis(l.integer("axis", 0), l.rank(x));
+  if (l.is_constant(l.in(1))) {  // no input can make it right
+    const ir::HostTensor indices = l.tensor(1, "indices");
+    const int64_t size = l.shape(x)[static_cast<size_t>(axis)];
+    for (int64_t i = 0; i < indices.count(); ++i)
+      if (const int64_t index = indices.get_int(i); index < -size || index >= size)
+        unsupported("index " + std::to_string(index) + " reads outside a dimension of " +
+                    std::to_string(size));
+  }
+  l.out(0, l.gather(x, l.in(1), axis));
 }
 
 void gather_nd_operator(Lowering& l) {

@@ -9,7 +9,7 @@ const OperatorRow* find_operator(const std::string& domain, const std::string& n
     auto* rows = new std::unordered_map<std::string, OperatorRow>;
     for (const auto& list : {pointwise_operators(), activation_operators(), shape_operators(),
                              index_operators(), constant_operators(), reduction_operators(), norm_operators(),
-                             matrix_operators(), attention_operators()})
+                             matrix_operators(), attention_operators(), microsoft_attention_operators()})
       for (const OperatorRow& row : list) rows->emplace(row.name, row);
     return rows;
   }();

@@ -27,6 +27,7 @@ OperatorRows reduction_operators();
 OperatorRows norm_operators();
 OperatorRows matrix_operators();
 OperatorRows attention_operators();
+OperatorRows microsoft_attention_operators();
 
 // Null where there is no such operator. Domain and name as in the file.
 const OperatorRow* find_operator(const std::string& domain, const std::string& name);
