@@ -37,26 +37,20 @@ std::vector<Index> variables_of(const std::vector<int64_t>& extents, int first) 
 }
 
 std::vector<int64_t> strides_of(const ir::Value& value) {
-  return value.layout.strides.empty() ? ir::row_major_strides(ir::extents(value.shape))
-                                      : value.layout.strides;
+  return value.layout.strides.empty() ? ir::row_major_strides(ir::extents(value.shape)) : value.layout.strides;
 }
 
 bool lowers(Op op) {
   switch (ir::info(op).op_class) {
-    case OpClass::pointwise:
-      return true;
-    case OpClass::movement:
-      return op != Op::scatter_nd && op != Op::tensor_scatter;
-    default:
-      return false;
+    case OpClass::pointwise: return true;
+    case OpClass::movement: return op != Op::scatter_nd && op != Op::tensor_scatter;
+    default: return false;
   }
 }
 
 Lowering::Lowering(const ir::Graph& body) : body_(body) {}
 
-void Lowering::define_leaf(ir::ValueId value, int leaf, std::vector<Index> at) {
-  leaves_[value].push_back({leaf, std::move(at)});
-}
+void Lowering::define_leaf(ir::ValueId value, int leaf, std::vector<Index> at) { leaves_[value].push_back({leaf, std::move(at)}); }
 
 int Lowering::buffer(ir::ValueId value, bool output, int position) {
   for (size_t k = 0; k < dag_.buffers.size(); ++k)
@@ -111,8 +105,7 @@ int Lowering::load(ir::ValueId value, const std::vector<Index>& coordinates) {
 }
 
 Result<int> Lowering::element(ir::ValueId value, const std::vector<Index>& coordinates) {
-  RTX_ASSERT(coordinates.size() == body_.value(value).shape.size(),
-             "one coordinate belongs to each dimension");
+  RTX_ASSERT(coordinates.size() == body_.value(value).shape.size(), "one coordinate belongs to each dimension");
   std::string key = "value " + std::to_string(value) + " if " + std::to_string(guard_) + " at";
   for (const auto& c : coordinates) key += " " + c.text() + ",";
   if (const auto found = known_.find(key); found != known_.end()) return found->second;
@@ -134,8 +127,7 @@ Result<Index> Lowering::index_of(ir::ValueId indices, const std::vector<Index>& 
   return Index::of_element(index, extent);
 }
 
-Result<int> Lowering::pointwise(const ir::Node& node, ir::ValueId value,
-                                const std::vector<Index>& coordinates) {
+Result<int> Lowering::pointwise(const ir::Node& node, ir::ValueId value, const std::vector<Index>& coordinates) {
   std::vector<int> arguments;
   for (const ir::ValueId input : node.inputs) {
     RTX_TRY(const int argument, element(input, broadcast_coordinates(coordinates, body_.extents(input))));
@@ -197,44 +189,31 @@ Result<int> Lowering::concat(const ir::Node& node, const std::vector<Index>& coo
   return piecewise(body_.value(node.outputs[0]).dtype, coordinates[axis], pieces);
 }
 
-// Pairs of columns turn by an angle: (a, b) -> (a cos - b sin, b cos + a sin). A pair is (2 p, 2 p + 1) or
-// (p, p + half).
+// Pairs of columns turn by an angle: (a, b) -> (a cos - b sin, b cos + a sin). A pair is (2 p, 2 p + 1) or (p, p + half).
 Result<int> Lowering::rotary(const ir::Node& node, const std::vector<Index>& coordinates) {
   const int64_t width = node.attributes.integer("rotary_dim"), half = width / 2;
   const bool interleaved = node.attributes.integer("interleaved") != 0;
   const DType dtype = body_.value(node.outputs[0]).dtype;
   const Index& column = coordinates[3];
-  const auto at = [&](const Index& c) {
-    return std::vector<Index>{coordinates[0], coordinates[1], coordinates[2], c};
-  };
+  const auto at = [&](const Index& c) { return std::vector<Index>{coordinates[0], coordinates[1], coordinates[2], c}; };
   const auto turned = [&](bool second, const Index& pair) -> Result<int> {
-    const Index partner = interleaved ? (second ? column - Index(1) : column + Index(1))
-                                      : (second ? column - Index(half) : column + Index(half));
+    const Index partner = interleaved ? (second ? column - Index(1) : column + Index(1)) : (second ? column - Index(half) : column + Index(half));
     const auto angle = [&](size_t input) {
-      return element(
-          node.inputs[input],
-          {body_.extents(node.inputs[input])[0] == 1 ? Index(0) : coordinates[0], coordinates[2], pair});
+      return element(node.inputs[input], {body_.extents(node.inputs[input])[0] == 1 ? Index(0) : coordinates[0], coordinates[2], pair});
     };
     RTX_TRY(const int own, element(node.inputs[0], at(column)));
     RTX_TRY(const int other, element(node.inputs[0], at(partner)));
     RTX_TRY(const int cosine, angle(1));
     RTX_TRY(const int sine, angle(2));
-    const int straight = operation(Op::mul, dtype, {own, cosine}),
-              across = operation(Op::mul, dtype, {other, sine});
+    const int straight = operation(Op::mul, dtype, {own, cosine}), across = operation(Op::mul, dtype, {other, sine});
     return operation(second ? Op::add : Op::sub, dtype, {straight, across});
   };
-  const Piece rest = {width, body_.extents(node.inputs[0])[3],
-                      [&] { return element(node.inputs[0], at(column)); }};
+  const Piece rest = {width, body_.extents(node.inputs[0])[3], [&] { return element(node.inputs[0], at(column)); }};
   if (!interleaved)
-    return piecewise(dtype, column,
-                     {{0, half, [&] { return turned(false, column); }},
-                      {half, width, [&] { return turned(true, column - Index(half)); }},
-                      rest});
+    return piecewise(dtype, column, {{0, half, [&] { return turned(false, column); }}, {half, width, [&] { return turned(true, column - Index(half)); }}, rest});
   const auto pair = [&] {
     const Index which = column % 2, number = column / 2;
-    return piecewise(
-        dtype, which,
-        {{0, 1, [&] { return turned(false, number); }}, {1, 2, [&] { return turned(true, number); }}});
+    return piecewise(dtype, which, {{0, 1, [&] { return turned(false, number); }}, {1, 2, [&] { return turned(true, number); }}});
   };
   return piecewise(dtype, column, {{0, width, pair}, rest});
 }
@@ -303,18 +282,13 @@ Result<int> Lowering::make(ir::ValueId value, const std::vector<Index>& coordina
     case Op::slice: {
       const auto starts = node.attributes.integers("starts"), steps = node.attributes.integers("steps");
       std::vector<Index> inner;
-      for (size_t d = 0; d < coordinates.size(); ++d)
-        inner.push_back(coordinates[d] * steps[d] + Index(starts[d]));
+      for (size_t d = 0; d < coordinates.size(); ++d) inner.push_back(coordinates[d] * steps[d] + Index(starts[d]));
       return element(source, inner);
     }
-    case Op::expand:
-      return element(source, broadcast_coordinates(coordinates, body_.extents(source)));
-    case Op::concat:
-      return concat(node, coordinates);
-    case Op::rotary:
-      return rotary(node, coordinates);
-    case Op::trilu:
-      return trilu(node, value, coordinates);
+    case Op::expand: return element(source, broadcast_coordinates(coordinates, body_.extents(source)));
+    case Op::concat: return concat(node, coordinates);
+    case Op::rotary: return rotary(node, coordinates);
+    case Op::trilu: return trilu(node, value, coordinates);
     case Op::gather: {
       // out[a.., i.., b..] = data[a.., indices[i..], b..]
       const auto axis = static_cast<std::ptrdiff_t>(node.attributes.integer("axis"));
@@ -342,8 +316,7 @@ Result<int> Lowering::make(ir::ValueId value, const std::vector<Index>& coordina
       inner.insert(inner.end(), coordinates.begin() + static_cast<std::ptrdiff_t>(outer), coordinates.end());
       return element(source, inner);
     }
-    default:
-      break;
+    default: break;
   }
   return refusal(std::string(ir::name(node.op)) + " is neither pointwise nor a movement of data");
 }

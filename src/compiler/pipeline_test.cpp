@@ -44,9 +44,7 @@ Bench& bench() {
         out.compiler = side.compiler(settings);
         out.dialect = side.dialect(out.device->caps());
       }
-    out.cache = cache::Cache::open({.directory = *make_temp_directory(testing::TempDir(), "rtx-pipeline-"),
-                                    .max_bytes = 1 << 30,
-                                    .warn = {}});
+    out.cache = cache::Cache::open({.directory = *make_temp_directory(testing::TempDir(), "rtx-pipeline-"), .max_bytes = 1 << 30, .warn = {}});
     return out;
   }();
   return shared;
@@ -70,13 +68,9 @@ std::vector<HostTensor> run(const bundle::Plan& plan, std::vector<HostTensor> in
   EXPECT_TRUE(execution.ok());
   std::vector<HostTensor> outputs;
   std::vector<runtime::Binding> in, out;
-  for (size_t i = 0; i < plan.inputs.size(); ++i)
-    in.push_back(
-        {plan.inputs[i].name, {inputs[i].mutable_bytes(), inputs[i].dtype(), inputs[i].extents(), {}}});
+  for (size_t i = 0; i < plan.inputs.size(); ++i) in.push_back({plan.inputs[i].name, {inputs[i].mutable_bytes(), inputs[i].dtype(), inputs[i].extents(), {}}});
   for (const auto& info : plan.outputs) outputs.emplace_back(info.dtype, info.extents);
-  for (size_t i = 0; i < plan.outputs.size(); ++i)
-    out.push_back(
-        {plan.outputs[i].name, {outputs[i].mutable_bytes(), outputs[i].dtype(), outputs[i].extents(), {}}});
+  for (size_t i = 0; i < plan.outputs.size(); ++i) out.push_back({plan.outputs[i].name, {outputs[i].mutable_bytes(), outputs[i].dtype(), outputs[i].extents(), {}}});
   for (int i = 0; i < times; ++i) {
     auto ran = (*execution)->run(in, out);
     EXPECT_TRUE(ran.ok()) << (ran.ok() ? "" : ran.error().text());
@@ -115,10 +109,8 @@ TEST(Place, buffers_that_live_together_never_overlap_and_a_chain_reaches_the_low
       EXPECT_EQ(placed.offsets[a] % 64, 0);
       EXPECT_LE(placed.offsets[a] + lifetimes[a].bytes, placed.peak);
       for (size_t b = 0; b < a; ++b) {
-        const bool together =
-            lifetimes[a].first <= lifetimes[b].last && lifetimes[b].first <= lifetimes[a].last;
-        const bool apart = placed.offsets[a] + lifetimes[a].bytes <= placed.offsets[b] ||
-                           placed.offsets[b] + lifetimes[b].bytes <= placed.offsets[a];
+        const bool together = lifetimes[a].first <= lifetimes[b].last && lifetimes[b].first <= lifetimes[a].last;
+        const bool apart = placed.offsets[a] + lifetimes[a].bytes <= placed.offsets[b] || placed.offsets[b] + lifetimes[b].bytes <= placed.offsets[a];
         EXPECT_TRUE(!together || apart || lifetimes[a].bytes == 0 || lifetimes[b].bytes == 0);
       }
     }
@@ -132,15 +124,13 @@ TEST(Place, buffers_that_live_together_never_overlap_and_a_chain_reaches_the_low
 TEST(Pipeline, a_small_transformer_piece_computes_what_the_reference_does) {
   const auto compiled = check(
       "x: f32[1,9,24]; w: f32[24,24]; b: f32[24]; g: f32[24];"
-      "h = matmul(x, w); a = add(h, b); t = gelu(a); r = add(t, x); y = layer_norm(r, g, b, axis=2, "
-      "epsilon=1e-05); s = softmax(r, axis=2); return y, s, r");
+      "h = matmul(x, w); a = add(h, b); t = gelu(a); r = add(t, x); y = layer_norm(r, g, b, axis=2, epsilon=1e-05); s = softmax(r, axis=2); return y, s, r");
   EXPECT_GT(compiled.report.kernels, 0);
   EXPECT_LT(compiled.report.regions, 6);
 }
 
 TEST(Pipeline, two_regions_with_one_key_share_a_kernel_and_a_second_compile_starts_no_compiler) {
-  const std::string text =
-      "x: f32[8,16]; w: f32[16,16]; v: f32[16,16]; a = matmul(x, w); b = matmul(a, v); return b";
+  const std::string text = "x: f32[8,16]; w: f32[16,16]; v: f32[16,16]; a = matmul(x, w); b = matmul(a, v); return b";
   const auto first = check(text);
   EXPECT_EQ(first.report.regions, 2);
   EXPECT_EQ(first.report.kernels, 1);
@@ -151,32 +141,24 @@ TEST(Pipeline, two_regions_with_one_key_share_a_kernel_and_a_second_compile_star
 }
 
 TEST(Pipeline, outputs_that_are_inputs_constants_reshapes_or_each_other_are_all_written) {
-  check(
-      "x: f32[4,6]; c: const f32[3] {1, 2, 3}; r = reshape(x): [24]; n = neg(x); m = reshape(n): [2,12]; "
-      "return x, c, r, n, m, n as \"again\"");
+  check("x: f32[4,6]; c: const f32[3] {1, 2, 3}; r = reshape(x): [24]; n = neg(x); m = reshape(n): [2,12]; return x, c, r, n, m, n as \"again\"");
 }
 
 TEST(Pipeline, zero_size_dimensions_run_and_a_product_over_nothing_is_its_bias) {
   check("x: f32[0,6]; w: f32[6,4]; y = matmul(x, w); s = softmax(y, axis=1); return y, s");
-  check(
-      "x: f32[5,0]; w: f32[0,4]; b: const f32[4] {-1, 0, 1, 2}; y = matmul(x, w); z = add(y, b); r = "
-      "relu(z); return r");
+  check("x: f32[5,0]; w: f32[0,4]; b: const f32[4] {-1, 0, 1, 2}; y = matmul(x, w); z = add(y, b); r = relu(z); return r");
 }
 
 TEST(Pipeline, without_fusion_every_node_is_a_region_and_the_numbers_stay) {
   auto options = untuned();
   options.fuse = false;
-  const auto compiled =
-      check("x: f32[6,10]; w: f32[10,12]; b: f32[12]; h = matmul(x, w); a = add(h, b); y = relu(a); return y",
-            options);
+  const auto compiled = check("x: f32[6,10]; w: f32[10,12]; b: f32[12]; h = matmul(x, w); a = add(h, b); y = relu(a); return y", options);
   EXPECT_EQ(compiled.report.regions, 3);
 }
 
-// P16: y = y + x in place, with tuning. Tuning runs the kernel many times on buffers of its own, never on the
-// state.
+// P16: y = y + x in place, with tuning. Tuning runs the kernel many times on buffers of its own, never on the state.
 TEST(Pipeline, a_state_that_adds_in_place_is_added_to_once_a_run) {
-  const auto graph =
-      ir::parse_or_die("y: f32[64]; x: f32[64]; z = add(y, x); state total: y -> z axis=0 max=64; return z");
+  const auto graph = ir::parse_or_die("y: f32[64]; x: f32[64]; z = add(y, x); state total: y -> z axis=0 max=64; return z");
   Options options;
   options.budget_seconds = 2;
   options.jobs = 1;
@@ -190,9 +172,7 @@ TEST(Pipeline, a_state_that_adds_in_place_is_added_to_once_a_run) {
   ASSERT_TRUE(execution.ok());
   HostTensor y(DType::f32, {64}), x(DType::f32, {64}), z(DType::f32, {64});
   for (int i = 0; i < 64; ++i) y.set_double(i, 1), x.set_double(i, 2);
-  const auto view = [](HostTensor& t) {
-    return runtime::TensorView{t.mutable_bytes(), t.dtype(), t.extents(), {}};
-  };
+  const auto view = [](HostTensor& t) { return runtime::TensorView{t.mutable_bytes(), t.dtype(), t.extents(), {}}; };
   ASSERT_TRUE((*execution)->run({{"y", view(y)}, {"x", view(x)}}, {{"z", view(z)}}).ok());
   EXPECT_EQ(z.get_double(5), 3);
   ASSERT_TRUE((*execution)->run({{"x", view(x)}}, {{"z", view(z)}}).ok()) << "the state goes on where it was";
@@ -246,13 +226,9 @@ TEST(Pipeline, a_cache_whose_old_value_is_a_result_is_not_written_in_place) {
 
 // P44: grouped heads with windows; v of key head h is h + 1 and q is 0, so query head i gives i / 4 + 1.
 TEST(Pipeline, grouped_query_heads_see_their_own_key_head_under_every_window) {
-  for (const char* window :
-       {"window_left=64", "window_right=64", "window_left=64, window_right=64", "causal=1"}) {
+  for (const char* window : {"window_left=64", "window_right=64", "window_left=64, window_right=64", "causal=1"}) {
     SCOPED_TRACE(window);
-    const auto graph =
-        ir::parse_or_die(std::string("q: bf16[1,8,512,64]; k: bf16[1,2,512,64]; v: bf16[1,2,512,64]; o = "
-                                     "attention(q, k, v, scale=0.125, ") +
-                         window + "); return o");
+    const auto graph = ir::parse_or_die(std::string("q: bf16[1,8,512,64]; k: bf16[1,2,512,64]; v: bf16[1,2,512,64]; o = attention(q, k, v, scale=0.125, ") + window + "); return o");
     auto compiled = compile(graph, bench().toolbox(), untuned());
     ASSERT_TRUE(compiled.ok()) << compiled.error().text();
     auto inputs = validate::make_inputs(graph, 3, validate::InputKind::random);
@@ -261,14 +237,11 @@ TEST(Pipeline, grouped_query_heads_see_their_own_key_head_under_every_window) {
     const auto comparison = validate::compare("o", random_outputs[0], (*wanted)[0], {});
     EXPECT_TRUE(comparison.agrees) << comparison.detail.text();
     for (int64_t i = 0; i < inputs[0].count(); ++i) inputs[0].set_double(i, 0);
-    for (int64_t i = 0; i < inputs[2].count(); ++i)
-      inputs[2].set_double(i, static_cast<double>(i / (512 * 64) + 1));
+    for (int64_t i = 0; i < inputs[2].count(); ++i) inputs[2].set_double(i, static_cast<double>(i / (512 * 64) + 1));
     const auto found = run(compiled->plan, inputs);
-    for (int64_t i = 0; i < found[0].count(); ++i)
-      ASSERT_EQ(found[0].get_double(i), static_cast<double>(i / (512 * 64) / 4 + 1)) << i;
+    for (int64_t i = 0; i < found[0].count(); ++i) ASSERT_EQ(found[0].get_double(i), static_cast<double>(i / (512 * 64) / 4 + 1)) << i;
   }
-  const auto uneven = ir::parse(
-      "q: f32[1,7,8,4]; k: f32[1,2,8,4]; v: f32[1,2,8,4]; o = attention(q, k, v, scale=1.0); return o");
+  const auto uneven = ir::parse("q: f32[1,7,8,4]; k: f32[1,2,8,4]; v: f32[1,2,8,4]; o = attention(q, k, v, scale=1.0); return o");
   ASSERT_FALSE(uneven.ok());
   EXPECT_EQ(uneven.error().kind, ErrorKind::user);
 }
@@ -276,8 +249,7 @@ TEST(Pipeline, grouped_query_heads_see_their_own_key_head_under_every_window) {
 TEST(Pipeline, a_lock_without_the_kernels_entry_is_a_failed_check_and_never_tunes) {
   auto options = untuned();
   options.lock_file = *make_temp_directory(testing::TempDir(), "rtx-lock-") + "/lock";
-  const auto first = ir::parse_or_die("x: f32[3,5]; y = exp(x); return y"),
-             second = ir::parse_or_die("x: f32[3,7]; y = tanh(x); return y");
+  const auto first = ir::parse_or_die("x: f32[3,5]; y = exp(x); return y"), second = ir::parse_or_die("x: f32[3,7]; y = tanh(x); return y");
   ASSERT_TRUE(compile(first, bench().toolbox(), options).ok());
   ASSERT_TRUE(compile(first, bench().toolbox(), options).ok());
   auto refused = compile(second, bench().toolbox(), options);

@@ -15,14 +15,8 @@ using bundle::SlotKind;
 
 class Scheduler {
  public:
-  Scheduler(const ir::Graph& graph, const fuse::Partition& partition, const std::vector<Scheduled>& chosen,
-            bundle::Plan* plan)
-      : graph_(graph),
-        partition_(partition),
-        chosen_(chosen),
-        plan_(*plan),
-        root_(graph.values.size()),
-        slot_(graph.values.size()) {}
+  Scheduler(const ir::Graph& graph, const fuse::Partition& partition, const std::vector<Scheduled>& chosen, bundle::Plan* plan)
+      : graph_(graph), partition_(partition), chosen_(chosen), plan_(*plan), root_(graph.values.size()), slot_(graph.values.size()) {}
 
   void run() {
     find_roots();
@@ -33,8 +27,7 @@ class Scheduler {
   }
 
  private:
-  // An alias (a reshape outside regions) shares its input's buffer: values are grouped under the value that
-  // owns the buffer.
+  // An alias (a reshape outside regions) shares its input's buffer: values are grouped under the value that owns the buffer.
   void find_roots() {
     for (size_t v = 0; v < root_.size(); ++v) root_[v] = static_cast<ir::ValueId>(v);
     for (const ir::NodeId id : partition_.aliases) {
@@ -45,9 +38,7 @@ class Scheduler {
 
   static size_t index(ir::ValueId value) { return static_cast<size_t>(value); }
   ir::ValueId root(ir::ValueId value) const { return root_[index(value)]; }
-  int64_t bytes(ir::ValueId value) const {
-    return ir::element_count(graph_.extents(value)) * ir::bytes_of(graph_.value(value).dtype);
-  }
+  int64_t bytes(ir::ValueId value) const { return ir::element_count(graph_.extents(value)) * ir::bytes_of(graph_.value(value).dtype); }
 
   bundle::TensorInfo describe(ir::ValueId value, std::string name) const {
     const auto& v = graph_.value(value);
@@ -60,8 +51,7 @@ class Scheduler {
       slot_[index(graph_.inputs[i])] = Slot{SlotKind::input, static_cast<int64_t>(i), 0};
       has_slot_.insert(graph_.inputs[i]);
     }
-    for (size_t i = 0; i < graph_.outputs.size(); ++i)
-      plan_.outputs.push_back(describe(graph_.outputs[i], graph_.output_name(i)));
+    for (size_t i = 0; i < graph_.outputs.size(); ++i) plan_.outputs.push_back(describe(graph_.outputs[i], graph_.output_name(i)));
     for (const auto& state : graph_.states) {
       bundle::StateInfo info;
       info.info = describe(state.input, state.name);
@@ -76,15 +66,13 @@ class Scheduler {
     for (const auto& specialized : graph_.specialized) {
       bundle::SpecializedValue value;
       value.info = {specialized.name, specialized.value.dtype(), specialized.value.extents(), {}, 0};
-      value.bytes.assign(specialized.value.bytes(),
-                         specialized.value.bytes() + specialized.value.byte_size());
+      value.bytes.assign(specialized.value.bytes(), specialized.value.bytes() + specialized.value.byte_size());
       plan_.specialized.push_back(std::move(value));
     }
   }
 
   Slot constant_slot(ir::ValueId value) {
-    if (auto known = constants_.find(value); known != constants_.end())
-      return {SlotKind::constant, known->second, 0};
+    if (auto known = constants_.find(value); known != constants_.end()) return {SlotKind::constant, known->second, 0};
     const auto& tensor = *graph_.value(value).constant;
     auto keep = std::make_shared<ir::HostTensor>(tensor);
     bundle::Constant constant;
@@ -105,8 +93,8 @@ class Scheduler {
     return slot_[index(owner)];
   }
 
-  // The region that may write what replaces a state where the state stands: it begins with the copy, and
-  // nothing reads the old value behind it. -1: none.
+  // The region that may write what replaces a state where the state stands: it begins with the copy, and nothing reads the old value
+  // behind it. -1: none.
   int writer_in_place(const ir::State& state) const {
     const ir::ValueId old = root(state.input), fresh = root(state.output);
     for (const ir::ValueId value : graph_.outputs)
@@ -114,11 +102,9 @@ class Scheduler {
     int writer = -1;
     for (size_t r = 0; r < partition_.regions.size(); ++r) {
       const auto& region = partition_.regions[r];
-      const auto reads = static_cast<size_t>(std::count_if(
-          region.inputs.begin(), region.inputs.end(), [&](ir::ValueId value) { return root(value) == old; }));
+      const auto reads = std::count_if(region.inputs.begin(), region.inputs.end(), [&](ir::ValueId value) { return root(value) == old; });
       if (writer >= 0 && reads > 0) return -1;
-      if (region.outputs.size() == 1 && region.outputs[0] == fresh && chosen_[r].launches->begins_with_copy &&
-          reads == 1 && root(region.inputs[0]) == old)
+      if (region.outputs.size() == 1 && region.outputs[0] == fresh && chosen_[r].launches->begins_with_copy && reads == 1 && root(region.inputs[0]) == old)
         writer = static_cast<int>(r);
     }
     return writer;
@@ -132,13 +118,11 @@ class Scheduler {
       slot_[index(root(state.output))] = slot_[index(root(state.input))];
       has_slot_.insert(root(state.output));
     }
-    // Graph outputs first: the first output of a buffer is computed in place, later ones are copies. What
-    // replaces a state as a whole is computed beside it and copied when every step has read the old value.
+    // Graph outputs first: the first output of a buffer is computed in place, later ones are copies. What replaces a state as a whole
+    // is computed beside it and copied when every step has read the old value.
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
       const ir::ValueId owner = root(graph_.outputs[i]);
-      if (graph_.is_constant(owner) || has_slot_.count(owner) != 0 ||
-          state_outputs_.count(static_cast<int>(i)) != 0)
-        continue;
+      if (graph_.is_constant(owner) || has_slot_.count(owner) != 0 || state_outputs_.count(static_cast<int>(i)) != 0) continue;
       const auto& layout = graph_.value(graph_.outputs[i]).layout;
       if (owner != graph_.outputs[i] && !layout.dense()) continue;
       slot_[index(owner)] = Slot{SlotKind::output, static_cast<int64_t>(i), 0};
@@ -167,8 +151,7 @@ class Scheduler {
     }
     first_workspace_ = lifetimes.size();
     for (int r = 0; r < regions; ++r) {
-      for (const int64_t size : chosen_[static_cast<size_t>(r)].launches->workspace_bytes)
-        lifetimes.push_back({size, r, r});
+      for (const int64_t size : chosen_[static_cast<size_t>(r)].launches->workspace_bytes) lifetimes.push_back({size, r, r});
     }
     placement_ = place(lifetimes);
     plan_.arena_bytes = placement_.peak;
@@ -188,14 +171,10 @@ class Scheduler {
       const auto resolve = [&](const backend::BufferRef& ref) {
         const auto at = static_cast<size_t>(ref.index);
         switch (ref.kind) {
-          case backend::BufferKind::input:
-            return slot(region.inputs[at]);
-          case backend::BufferKind::output:
-            return slot(region.outputs[at]);
-          case backend::BufferKind::workspace:
-            return Slot{SlotKind::arena, placement_.offsets[workspace + at], 0};
-          case backend::BufferKind::prepared:
-            return Slot{SlotKind::prepared, prepared + ref.index, 0};
+          case backend::BufferKind::input: return slot(region.inputs[at]);
+          case backend::BufferKind::output: return slot(region.outputs[at]);
+          case backend::BufferKind::workspace: return Slot{SlotKind::arena, placement_.offsets[workspace + at], 0};
+          case backend::BufferKind::prepared: return Slot{SlotKind::prepared, prepared + ref.index, 0};
         }
         return Slot{};
       };
@@ -225,8 +204,7 @@ class Scheduler {
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
       const Slot to{SlotKind::output, static_cast<int64_t>(i), 0};
       const Slot from = slot(graph_.outputs[i]);
-      const bool stands_there =
-          from.kind == SlotKind::input && state_outputs_.count(static_cast<int>(i)) != 0;  // updated in place
+      const bool stands_there = from.kind == SlotKind::input && state_outputs_.count(static_cast<int>(i)) != 0;  // updated in place
       if (!stands_there && !(from == to)) plan_.copies.push_back({from, to, bytes(graph_.outputs[i])});
     }
   }
@@ -247,8 +225,7 @@ class Scheduler {
 
 }  // namespace
 
-void schedule(const ir::Graph& graph, const fuse::Partition& partition, const std::vector<Scheduled>& chosen,
-              bundle::Plan* plan) {
+void schedule(const ir::Graph& graph, const fuse::Partition& partition, const std::vector<Scheduled>& chosen, bundle::Plan* plan) {
   Scheduler(graph, partition, chosen, plan).run();
 }
 

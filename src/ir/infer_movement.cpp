@@ -20,8 +20,7 @@ Result<Types> reshape(const Inputs& in, const Types& wanted) {
     if (!from.ok()) return refuse(in, from.error().what);
     if (!to.ok()) return refuse(in, to.error().what);
     if (*from != *to) {
-      return refuse(in, text(in.shape(0)) + " has " + std::to_string(*from) + " elements, " + text(shape) +
-                            " has " + std::to_string(*to));
+      return refuse(in, text(in.shape(0)) + " has " + std::to_string(*from) + " elements, " + text(shape) + " has " + std::to_string(*to));
     }
   }
   return Types{{in.dtype(0), shape}};
@@ -36,21 +35,18 @@ Result<Types> transpose(const Inputs& in) {
     valid = perm[i] >= 0 && perm[i] < static_cast<int64_t>(rank) && !seen[static_cast<size_t>(perm[i])];
     if (valid) seen[static_cast<size_t>(perm[i])] = true;
   }
-  if (!valid)
-    return refuse(in, "perm " + text(perm) + " is not a permutation of " + std::to_string(rank) + " axes");
+  if (!valid) return refuse(in, "perm " + text(perm) + " is not a permutation of " + std::to_string(rank) + " axes");
   Shape shape(rank);
   for (size_t i = 0; i < rank; ++i) shape[i] = in.shape(0)[static_cast<size_t>(perm[i])];
   return Types{{in.dtype(0), shape}};
 }
 
-// The indices start, start + step, ... stay inside [0, size); an empty slice may start anywhere from -1 to
-// size.
+// The indices start, start + step, ... stay inside [0, size); an empty slice may start anywhere from -1 to size.
 bool slice_fits(int64_t start, int64_t step, int64_t length, int64_t size) {
   if (step == 0 || length < 0) return false;
   if (length == 0) return start >= -1 && start <= size;
   int64_t last = 0;
-  if (__builtin_mul_overflow(length - 1, step, &last) || __builtin_add_overflow(last, start, &last))
-    return false;
+  if (__builtin_mul_overflow(length - 1, step, &last) || __builtin_add_overflow(last, start, &last)) return false;
   return start >= 0 && start < size && last >= 0 && last < size;
 }
 
@@ -61,16 +57,14 @@ Result<Types> slice(const Inputs& in, const Types& wanted) {
   const Shape& from = in.shape(0);
   const Shape& to = wanted[0].shape;
   if (starts.size() != from.size() || steps.size() != from.size() || to.size() != from.size()) {
-    return refuse(in, "starts, steps and the result have one entry a dimension, found " + text(starts) +
-                          ", " + text(steps) + ", " + text(to));
+    return refuse(in, "starts, steps and the result have one entry a dimension, found " + text(starts) + ", " + text(steps) + ", " + text(to));
   }
   for (size_t i = 0; i < from.size(); ++i) {
     if (steps[i] == 0) return refuse(in, "the step of axis " + std::to_string(i) + " is 0");
     if (!from[i].is_constant() || !to[i].is_constant()) continue;
     if (!slice_fits(starts[i], steps[i], extent(to[i]), extent(from[i]))) {
-      return refuse(in, "axis " + std::to_string(i) + " of size " + from[i].text() + " has no " +
-                            to[i].text() + " elements from " + std::to_string(starts[i]) + " by " +
-                            std::to_string(steps[i]));
+      return refuse(in, "axis " + std::to_string(i) + " of size " + from[i].text() + " has no " + to[i].text() + " elements from " +
+                            std::to_string(starts[i]) + " by " + std::to_string(steps[i]));
     }
   }
   return Types{{in.dtype(0), to}};
@@ -79,8 +73,7 @@ Result<Types> slice(const Inputs& in, const Types& wanted) {
 Result<Types> expand(const Inputs& in, const Types& wanted) {
   if (wanted.empty()) return refuse(in, "the shape to give is not stated");
   RTX_TRY(auto shape, broadcast_of(in, in.shape(0), wanted[0].shape));
-  if (shape != wanted[0].shape)
-    return refuse(in, text(in.shape(0)) + " does not expand to " + text(wanted[0].shape));
+  if (shape != wanted[0].shape) return refuse(in, text(in.shape(0)) + " does not expand to " + text(wanted[0].shape));
   return Types{{in.dtype(0), shape}};
 }
 
@@ -95,8 +88,8 @@ Result<Types> concat(const Inputs& in) {
     bool fits = other.size() == shape.size();
     for (size_t d = 0; fits && d < shape.size(); ++d) fits = d == joined || other[d] == shape[d];
     if (!fits) {
-      return refuse(in, "input " + std::to_string(i) + " of shape " + text(other) + " differs from " +
-                            text(in.shape(0)) + " in more than axis " + std::to_string(axis));
+      return refuse(in, "input " + std::to_string(i) + " of shape " + text(other) + " differs from " + text(in.shape(0)) +
+                            " in more than axis " + std::to_string(axis));
     }
     shape[joined] = shape[joined] + other[joined];
   }
@@ -119,8 +112,7 @@ Result<size_t> tuple_length(const Inputs& in, size_t most) {
   const Dim& last = in.shape(1).back();
   if (!last.is_constant()) return refuse(in, "the last dimension of the indices is not a constant");
   if (extent(last) < 1 || extent(last) > static_cast<int64_t>(most)) {
-    return refuse(in,
-                  "an index tuple has " + last.text() + " entries, expected 1 to " + std::to_string(most));
+    return refuse(in, "an index tuple has " + last.text() + " entries, expected 1 to " + std::to_string(most));
   }
   return static_cast<size_t>(extent(last));
 }
@@ -137,8 +129,7 @@ Result<Types> gather_nd(const Inputs& in) {
   }
   const auto leading = static_cast<size_t>(batch);
   for (size_t i = 0; i < leading; ++i) {
-    if (!(data[i] == indices[i]))
-      return refuse(in, "batch axis " + std::to_string(i) + " differs between data and indices");
+    if (!(data[i] == indices[i])) return refuse(in, "batch axis " + std::to_string(i) + " differs between data and indices");
   }
   RTX_TRY(size_t tuple, tuple_length(in, data.size() - leading));
   Shape shape(indices.begin(), indices.end() - 1);
@@ -152,17 +143,14 @@ Result<Types> scatter_nd(const Inputs& in) {
   RTX_CHECK(index_dtype(in, 1));
   RTX_CHECK(same_dtype(in, 0, 2));
   const int64_t reduction = in.node.attributes.integer("reduction");
-  if (reduction < 0 || reduction > 4)
-    return refuse(in, "reduction " + std::to_string(reduction) + " is outside [0, 4]");
-  if (reduction != 0 && in.dtype(0) == DType::boolean)
-    return refuse(in, "a reduction of bool is not defined");
+  if (reduction < 0 || reduction > 4) return refuse(in, "reduction " + std::to_string(reduction) + " is outside [0, 4]");
+  if (reduction != 0 && in.dtype(0) == DType::boolean) return refuse(in, "a reduction of bool is not defined");
   const Shape& data = in.shape(0);
   const Shape& indices = in.shape(1);
   RTX_TRY(size_t tuple, tuple_length(in, data.size()));
   Shape updates(indices.begin(), indices.end() - 1);
   updates.insert(updates.end(), data.begin() + static_cast<int64_t>(tuple), data.end());
-  if (in.shape(2) != updates)
-    return refuse(in, "updates have shape " + text(in.shape(2)) + ", expected " + text(updates));
+  if (in.shape(2) != updates) return refuse(in, "updates have shape " + text(in.shape(2)) + ", expected " + text(updates));
   return Types{{in.dtype(0), data}};
 }
 
@@ -192,31 +180,22 @@ Result<Types> tensor_scatter(const Inputs& in) {
 
 Result<Types> infer_movement(const Inputs& in, const Types& wanted) {
   switch (in.node.op) {
-    case Op::reshape:
-      return reshape(in, wanted);
-    case Op::transpose:
-      return transpose(in);
-    case Op::slice:
-      return slice(in, wanted);
-    case Op::expand:
-      return expand(in, wanted);
-    case Op::concat:
-      return concat(in);
-    case Op::gather:
-      return gather(in);
-    case Op::gather_nd:
-      return gather_nd(in);
-    case Op::scatter_nd:
-      return scatter_nd(in);
-    case Op::tensor_scatter:
-      return tensor_scatter(in);
+    case Op::reshape: return reshape(in, wanted);
+    case Op::transpose: return transpose(in);
+    case Op::slice: return slice(in, wanted);
+    case Op::expand: return expand(in, wanted);
+    case Op::concat: return concat(in);
+    case Op::gather: return gather(in);
+    case Op::gather_nd: return gather_nd(in);
+    case Op::scatter_nd: return scatter_nd(in);
     case Op::trilu:
       RTX_CHECK(rank_at_least(in, 0, 2));
       RTX_CHECK(flag(in, "upper"));
       return Types{{in.dtype(0), in.shape(0)}};
-    default:
-      return refuse(in, "the operator moves no data");
+    default: return refuse(in, "the operator moves no data");
   }
 }
 
+    case Op::tensor_scatter:
+      return tensor_scatter(in);
 }  // namespace rtx::ir::infer_rules

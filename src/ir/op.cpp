@@ -85,19 +85,13 @@ constexpr AttributeInfo kTensorScatter[]{{"axis", Kind::integer, true, 0},
                                          {"circular", Kind::integer, false, 0}};
 constexpr AttributeInfo kTrilu[]{{"upper", Kind::integer, false, 0}, {"k", Kind::integer, false, 0}};
 constexpr AttributeInfo kReduce[]{{"axes", Kind::integers, true, 0}, {"keepdims", Kind::integer, false, 0}};
-constexpr AttributeInfo kScan[]{{"axis", Kind::integer, true, 0},
-                                {"exclusive", Kind::integer, false, 0},
-                                {"reverse", Kind::integer, false, 0}};
+constexpr AttributeInfo kScan[]{{"axis", Kind::integer, true, 0}, {"exclusive", Kind::integer, false, 0}, {"reverse", Kind::integer, false, 0}};
 constexpr AttributeInfo kNorm[]{{"axis", Kind::integer, true, 0}, {"epsilon", Kind::real, false, 1e-5}};
 constexpr AttributeInfo kMatmul[]{{"trans_a", Kind::integer, false, 0}, {"trans_b", Kind::integer, false, 0}};
-constexpr AttributeInfo kRotary[]{{"interleaved", Kind::integer, false, 0},
-                                  {"rotary_dim", Kind::integer, true, 0}};
-constexpr AttributeInfo kAttention[]{{"scale", Kind::real, true, 1},
-                                     {"causal", Kind::integer, false, 0},
-                                     {"causal_offset", Kind::integer, false, 0},
-                                     {"window_left", Kind::integer, false, -1},
-                                     {"window_right", Kind::integer, false, -1},
-                                     {"softcap", Kind::real, false, 0},
+constexpr AttributeInfo kRotary[]{{"interleaved", Kind::integer, false, 0}, {"rotary_dim", Kind::integer, true, 0}};
+constexpr AttributeInfo kAttention[]{{"scale", Kind::real, true, 1},           {"causal", Kind::integer, false, 0},
+                                     {"causal_offset", Kind::integer, false, 0}, {"window_left", Kind::integer, false, -1},
+                                     {"window_right", Kind::integer, false, -1}, {"softcap", Kind::real, false, 0},
                                      {"empty_row_nan", Kind::integer, false, 0}};
 
 }  // namespace
@@ -113,49 +107,32 @@ std::optional<Op> op_from_name(std::string_view name) {
 
 std::span<const AttributeInfo> attributes_of(Op op) {
   switch (op) {
-    case Op::gelu:
-      return kGelu;
-    case Op::silu:
-      return kSilu;
-    case Op::mod:
-      return kMod;
-    case Op::transpose:
-      return kTranspose;
-    case Op::slice:
-      return kSlice;
+    case Op::gelu: return kGelu;
+    case Op::silu: return kSilu;
+    case Op::mod: return kMod;
+    case Op::transpose: return kTranspose;
+    case Op::slice: return kSlice;
     case Op::concat:
     case Op::softmax:
-    case Op::log_softmax:
-      return kAxis;
-    case Op::gather:
-      return kGather;
-    case Op::gather_nd:
-      return kGatherNd;
-    case Op::scatter_nd:
-      return kScatterNd;
-    case Op::tensor_scatter:
-      return kTensorScatter;
-    case Op::trilu:
-      return kTrilu;
+    case Op::log_softmax: return kAxis;
+    case Op::gather: return kGather;
+    case Op::gather_nd: return kGatherNd;
+    case Op::scatter_nd: return kScatterNd;
+    case Op::trilu: return kTrilu;
     case Op::reduce_sum:
     case Op::reduce_mean:
     case Op::reduce_max:
-    case Op::reduce_min:
-      return kReduce;
-    case Op::cumsum:
-      return kScan;
+    case Op::reduce_min: return kReduce;
+    case Op::cumsum: return kScan;
     case Op::layer_norm:
-    case Op::rms_norm:
-      return kNorm;
-    case Op::matmul:
-      return kMatmul;
-    case Op::rotary:
-      return kRotary;
-    case Op::attention:
-      return kAttention;
-    default:
-      return {};
+    case Op::rms_norm: return kNorm;
+    case Op::matmul: return kMatmul;
+    case Op::rotary: return kRotary;
+    case Op::attention: return kAttention;
+    default: return {};
   }
 }
 
+    case Op::tensor_scatter:
+      return kTensorScatter;
 }  // namespace rtx::ir

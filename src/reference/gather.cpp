@@ -1,5 +1,4 @@
-// Operators that read index values: gather, gather_nd, scatter_nd, tensor_scatter. An index outside its
-// dimension is the user's error.
+// Operators that read index values: gather, gather_nd, scatter_nd, tensor_scatter. An index outside its dimension is the user's error.
 #include <cmath>
 
 #include "reference/evaluator.h"
@@ -13,19 +12,14 @@ using ir::Op;
 Result<int64_t> resolved(int64_t index, int64_t size) {
   const int64_t at = index < 0 ? index + size : index;
   if (at >= 0 && at < size) return at;
-  if (size == 0)
-    return user_error("index is out of range",
-                      "index " + std::to_string(index) + " reads a dimension of size 0");
-  return user_error("index is out of range", "index " + std::to_string(index) + " is outside [" +
-                                                 std::to_string(-size) + ", " + std::to_string(size - 1) +
-                                                 "]");
+  if (size == 0) return user_error("index is out of range", "index " + std::to_string(index) + " reads a dimension of size 0");
+  return user_error("index is out of range",
+                    "index " + std::to_string(index) + " is outside [" + std::to_string(-size) + ", " + std::to_string(size - 1) + "]");
 }
 
 void copy_block(RefTensor& out, int64_t to, const RefTensor& from, int64_t at, int64_t block) {
-  if (out.floating())
-    std::copy(from.reals.begin() + at, from.reals.begin() + at + block, out.reals.begin() + to);
-  else
-    std::copy(from.integers.begin() + at, from.integers.begin() + at + block, out.integers.begin() + to);
+  if (out.floating()) std::copy(from.reals.begin() + at, from.reals.begin() + at + block, out.reals.begin() + to);
+  else std::copy(from.integers.begin() + at, from.integers.begin() + at + block, out.integers.begin() + to);
 }
 
 Result<Results> gather(const Call& call) {
@@ -52,8 +46,7 @@ Result<Results> gather(const Call& call) {
 }
 
 // The element offset that an index tuple points at, in dimensions [first, first + length) of `extents`.
-Result<int64_t> tuple_offset(const RefTensor& indices, int64_t tuple, int64_t length, const Extents& extents,
-                             size_t first) {
+Result<int64_t> tuple_offset(const RefTensor& indices, int64_t tuple, int64_t length, const Extents& extents, size_t first) {
   const Extents strides = ir::row_major_strides(extents);
   int64_t offset = 0;
   for (int64_t t = 0; t < length; ++t) {
@@ -83,16 +76,11 @@ Result<Results> gather_nd(const Call& call) {
 
 double combine(int64_t reduction, double old, double update) {
   switch (reduction) {
-    case 1:
-      return old + update;
-    case 2:
-      return old * update;
-    case 3:
-      return std::isnan(old) || old > update ? old : update;
-    case 4:
-      return std::isnan(old) || old < update ? old : update;
-    default:
-      return update;
+    case 1: return old + update;
+    case 2: return old * update;
+    case 3: return std::isnan(old) || old > update ? old : update;
+    case 4: return std::isnan(old) || old < update ? old : update;
+    default: return update;
   }
 }
 
@@ -101,16 +89,11 @@ int64_t combine(ir::DType dtype, int64_t reduction, int64_t old, int64_t update)
   const auto y = static_cast<uint64_t>(update);
   const bool below = dtype == ir::DType::u64 ? x < y : old < update;
   switch (reduction) {
-    case 1:
-      return wrap(dtype, static_cast<int64_t>(x + y));
-    case 2:
-      return wrap(dtype, static_cast<int64_t>(x * y));
-    case 3:
-      return below ? update : old;
-    case 4:
-      return below ? old : update;
-    default:
-      return update;
+    case 1: return wrap(dtype, static_cast<int64_t>(x + y));
+    case 2: return wrap(dtype, static_cast<int64_t>(x * y));
+    case 3: return below ? update : old;
+    case 4: return below ? old : update;
+    default: return update;
   }
 }
 
@@ -128,10 +111,8 @@ Result<Results> scatter_nd(const Call& call) {
     for (int64_t b = 0; b < block; ++b) {
       const auto to = static_cast<size_t>(offset + b);
       const auto from = static_cast<size_t>(i * block + b);
-      if (data.floating())
-        data.reals[to] = combine(reduction, data.reals[to], updates.reals[from]);
-      else
-        data.integers[to] = combine(data.dtype, reduction, data.integers[to], updates.integers[from]);
+      if (data.floating()) data.reals[to] = combine(reduction, data.reals[to], updates.reals[from]);
+      else data.integers[to] = combine(data.dtype, reduction, data.integers[to], updates.integers[from]);
     }
   }
   return out;
@@ -143,8 +124,7 @@ Result<Results> tensor_scatter(const Call& call) {
   const RefTensor& fresh = call.input(1);
   const RefTensor& start = call.input(2);
   const auto axis = static_cast<size_t>(call.integer("axis"));
-  const int64_t outer = product(cache.extents, 1, axis), room = cache.extents[axis],
-                rows = fresh.extents[axis];
+  const int64_t outer = product(cache.extents, 1, axis), room = cache.extents[axis], rows = fresh.extents[axis];
   const int64_t block = product(cache.extents, axis + 1, cache.extents.size());
   for (int64_t b = 0; b < cache.extents[0]; ++b) {
     const int64_t first = start.integers[static_cast<size_t>(b)];
@@ -152,9 +132,7 @@ Result<Results> tensor_scatter(const Call& call) {
       for (int64_t s = 0; s < rows; ++s) {
         int64_t row = first + s;
         if (call.integer("circular") != 0) row = ((row % room) + room) % room;
-        if (row < 0 || row >= room)
-          return user_error("index is out of range", "row " + std::to_string(row) + " is outside [0, " +
-                                                         std::to_string(room - 1) + "]");
+        if (row < 0 || row >= room) return user_error("index is out of range", "row " + std::to_string(row) + " is outside [0, " + std::to_string(room - 1) + "]");
         copy_block(cache, (o * room + row) * block, fresh, (o * rows + s) * block, block);
       }
   }
@@ -165,16 +143,11 @@ Result<Results> tensor_scatter(const Call& call) {
 
 Result<Results> evaluate_gather(const Call& call) {
   switch (call.node.op) {
-    case Op::gather:
-      return gather(call);
-    case Op::gather_nd:
-      return gather_nd(call);
-    case Op::scatter_nd:
-      return scatter_nd(call);
-    case Op::tensor_scatter:
-      return tensor_scatter(call);
-    default:
-      return error_of(ErrorKind::internal, "operator without an evaluator");
+    case Op::gather: return gather(call);
+    case Op::gather_nd: return gather_nd(call);
+    case Op::scatter_nd: return scatter_nd(call);
+    case Op::tensor_scatter: return tensor_scatter(call);
+    default: return error_of(ErrorKind::internal, "operator without an evaluator");
   }
 }
 

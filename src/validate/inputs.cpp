@@ -1,5 +1,4 @@
-// Inputs for validation and timing: random ones and hard ones. Inputs that are used as indices or lengths
-// stay in range.
+// Inputs for validation and timing: random ones and hard ones. Inputs that are used as indices or lengths stay in range.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -27,14 +26,11 @@ void narrow(const ir::Graph& graph, ir::ValueId value, Range range, std::map<ir:
   const auto& v = graph.value(value);
   if (v.producer == ir::kNoNode) {
     auto [position, fresh] = ranges.try_emplace(value, range);
-    if (!fresh)
-      position->second = {std::max(position->second.low, range.low),
-                          std::min(position->second.high, range.high)};
+    if (!fresh) position->second = {std::max(position->second.low, range.low), std::min(position->second.high, range.high)};
     return;
   }
   const auto& node = graph.node(v.producer);
-  const bool all_data = node.op == Op::concat || node.op == Op::where || node.op == Op::add ||
-                        node.op == Op::max || node.op == Op::min;
+  const bool all_data = node.op == Op::concat || node.op == Op::where || node.op == Op::add || node.op == Op::max || node.op == Op::min;
   if (node.op == Op::where) {
     narrow(graph, node.inputs[1], range, ranges);
     narrow(graph, node.inputs[2], range, ranges);
@@ -50,8 +46,7 @@ std::map<ir::ValueId, Range> index_ranges(const ir::Graph& graph) {
   for (const auto& node : graph.nodes) {
     switch (node.op) {
       case Op::gather: {
-        const int64_t extent =
-            graph.extents(node.inputs[0])[static_cast<size_t>(node.attributes.integer("axis"))];
+        const int64_t extent = graph.extents(node.inputs[0])[static_cast<size_t>(node.attributes.integer("axis"))];
         narrow(graph, node.inputs[1], {-extent, extent - 1}, ranges);
         break;
       }
@@ -61,8 +56,7 @@ std::map<ir::ValueId, Range> index_ranges(const ir::Graph& graph) {
         const auto indices = graph.extents(node.inputs[1]);
         const auto batch = static_cast<size_t>(node.attributes.integer("batch_dims"));
         int64_t extent = INT64_MAX;
-        for (int64_t d = 0; !indices.empty() && d < indices.back(); ++d)
-          extent = std::min(extent, data[batch + static_cast<size_t>(d)]);
+        for (int64_t d = 0; !indices.empty() && d < indices.back(); ++d) extent = std::min(extent, data[batch + static_cast<size_t>(d)]);
         if (extent != INT64_MAX) narrow(graph, node.inputs[1], {-extent, extent - 1}, ranges);
         break;
       }
@@ -73,24 +67,20 @@ std::map<ir::ValueId, Range> index_ranges(const ir::Graph& graph) {
         break;
       }
       case Op::attention:
-        if (node.inputs.size() > 4 && node.inputs[4] != ir::kNoValue)
-          narrow(graph, node.inputs[4], {0, graph.extents(node.inputs[1])[2]}, ranges);
+        if (node.inputs.size() > 4 && node.inputs[4] != ir::kNoValue) narrow(graph, node.inputs[4], {0, graph.extents(node.inputs[1])[2]}, ranges);
         break;
-      default:
-        break;
+      default: break;
     }
   }
   return ranges;
 }
 
 bool has_op(const ir::Graph& graph, std::initializer_list<Op> ops) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const ir::Node& node) {
-    return std::find(ops.begin(), ops.end(), node.op) != ops.end();
-  });
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const ir::Node& node) { return std::find(ops.begin(), ops.end(), node.op) != ops.end(); });
 }
 
-// What is hard about a row of numbers, in turn: a large mean, sums that cancel, magnitudes far apart, zeros
-// of both signs among numbers near the smallest ones that matter.
+// What is hard about a row of numbers, in turn: a large mean, sums that cancel, magnitudes far apart, zeros of both signs among
+// numbers near the smallest ones that matter.
 enum class Hardship : uint8_t { large_mean, cancelling, far_apart, tiny };
 Hardship hardship(uint64_t turn) { return static_cast<Hardship>(turn % 4); }
 
@@ -104,10 +94,8 @@ struct Draw {
   double mean() const { return narrow_format ? 64.0 : 4096.0; }
   double hard(Hardship kind, bool odd, int64_t i) {
     switch (kind) {
-      case Hardship::large_mean:
-        return mean() + number();
-      case Hardship::cancelling:
-        return (odd ? -1.0 : 1.0) * (narrow_format ? 32.0 : 1000.0) + 0.01 * number();
+      case Hardship::large_mean: return mean() + number();
+      case Hardship::cancelling: return (odd ? -1.0 : 1.0) * (narrow_format ? 32.0 : 1000.0) + 0.01 * number();
       case Hardship::far_apart: {
         const double value = uniform(random);
         return value * std::ldexp(1.0, static_cast<int>(8 * uniform(random)));
@@ -119,29 +107,22 @@ struct Draw {
     }
   }
 
-  // Queries and keys whose products are hard to sum while the logits stay within tens, so that f32 still
-  // decides the softmax:
-  //   large mean    q = 4096 + n      k = 1/16 + n / 400         logits of one query share a shift of a few
-  //   thousands cancelling    q = +-1000 + n    k = 4 + n / 100            terms of 4000 cancel along the
-  //   depth far apart     rows of q by 2^-6 to 2^6, of k by 2^-2 to 2^2 tiny          every key weighs the
-  //   same
-  // The noise of k is what makes logits differ; `steady` is the deviation of q.k for deviations of 1 with the
-  // operator's scale.
+  // Queries and keys whose products are hard to sum while the logits stay within tens, so that f32 still decides the softmax:
+  //   large mean    q = 4096 + n      k = 1/16 + n / 400         logits of one query share a shift of a few thousands
+  //   cancelling    q = +-1000 + n    k = 4 + n / 100            terms of 4000 cancel along the depth
+  //   far apart     rows of q by 2^-6 to 2^6, of k by 2^-2 to 2^2
+  //   tiny          every key weighs the same
+  // The noise of k is what makes logits differ; `steady` is the deviation of q.k for deviations of 1 with the operator's scale.
   double score_operand(const Role& role, double steady, int64_t i) {
     const bool query = role.of == Role::query;
     switch (hardship(role.head)) {
-      case Hardship::large_mean:
-        return query ? mean() + number() : 1.0 / 16 + 10 / (steady * mean()) * number();
+      case Hardship::large_mean: return query ? mean() + number() : 1.0 / 16 + 10 / (steady * mean()) * number();
       case Hardship::cancelling: {
         const double large = narrow_format ? 32.0 : 1000.0;
-        return query ? (role.column % 2 ? -large : large) + 0.01 * number()
-                     : 4 + 10 / (steady * large) * number();
+        return query ? (role.column % 2 ? -large : large) + 0.01 * number() : 4 + 10 / (steady * large) * number();
       }
-      case Hardship::far_apart:
-        return number() *
-               std::ldexp(1.0, static_cast<int>(role.row % 65521 * 7 % (query ? 13 : 5)) - (query ? 6 : 2));
-      default:
-        return hard(Hardship::tiny, false, i);
+      case Hardship::far_apart: return number() * std::ldexp(1.0, static_cast<int>(role.row % 65521 * 7 % (query ? 13 : 5)) - (query ? 6 : 2));
+      default: return hard(Hardship::tiny, false, i);
     }
   }
 };
@@ -150,17 +131,14 @@ struct Draw {
 double steady_logit(const ir::Graph& graph) {
   for (const auto& node : graph.nodes)
     if (node.op == Op::attention) {
-      const double steady =
-          std::abs(node.attributes.real("scale", 1.0)) *
-          std::sqrt(static_cast<double>(std::max<int64_t>(graph.extents(node.inputs[0])[3], 1)));
+      const double steady = std::abs(node.attributes.real("scale", 1.0)) * std::sqrt(static_cast<double>(std::max<int64_t>(graph.extents(node.inputs[0])[3], 1)));
       return steady > 0 ? steady : 1.0;
     }
   return 1.0;
 }
 
-// Deviation of random numbers, by ValueId: a product's right operand is drawn so that the product is as large
-// as its left operand. Through a few layers of weights of deviation 1 numbers would grow until a softmax of
-// them hangs on the last bit of f32.
+// Deviation of random numbers, by ValueId: a product's right operand is drawn so that the product is as large as its left operand.
+// Through a few layers of weights of deviation 1 numbers would grow until a softmax of them hangs on the last bit of f32.
 std::vector<double> deviations(const ir::Graph& graph) {
   std::vector<double> out(graph.values.size(), 1.0);
   for (size_t n = graph.nodes.size(); n-- > 0;) {
@@ -168,10 +146,8 @@ std::vector<double> deviations(const ir::Graph& graph) {
     if (node.op == Op::matmul) {
       const auto b = graph.extents(node.inputs[1]);
       const int64_t terms = b[b.size() - (node.attributes.integer("trans_b") != 0 ? 1 : 2)];
-      out[static_cast<size_t>(node.inputs[1])] =
-          1 / std::sqrt(static_cast<double>(std::max<int64_t>(terms, 1)));
-    } else if (node.op == Op::cast ||
-               (ir::info(node.op).op_class == ir::OpClass::movement && node.op != Op::rotary)) {
+      out[static_cast<size_t>(node.inputs[1])] = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(terms, 1)));
+    } else if (node.op == Op::cast || (ir::info(node.op).op_class == ir::OpClass::movement && node.op != Op::rotary)) {
       double& from = out[static_cast<size_t>(node.inputs[0])];
       from = std::min(from, out[static_cast<size_t>(node.outputs[0])]);
     }
@@ -183,17 +159,15 @@ std::vector<double> deviations(const ir::Graph& graph) {
 struct Recipe {
   InputKind kind = InputKind::random;
   bool positive = false;
-  bool mask = false;                         // 0 and 1
-  const std::vector<Role>* roles = nullptr;  // of an attention's operands
+  bool mask = false;                          // 0 and 1
+  const std::vector<Role>* roles = nullptr;   // of an attention's operands
   double steady = 1.0;
-  double deviation = 1.0;  // of random numbers
+  double deviation = 1.0;                     // of random numbers
 };
 
-// A mask's first column is kept and its second is not, whichever of 0 and 1 keeps: nobody is left with
-// penalties alone, which f32 cannot tell apart once the logits are added to them.
-bool mask_bit(int64_t column, std::mt19937_64& random) {
-  return column == 0 ? true : column == 1 ? false : (random() & 1) != 0;
-}
+// A mask's first column is kept and its second is not, whichever of 0 and 1 keeps: nobody is left with penalties alone, which f32
+// cannot tell apart once the logits are added to them.
+bool mask_bit(int64_t column, std::mt19937_64& random) { return column == 0 ? true : column == 1 ? false : (random() & 1) != 0; }
 
 void fill_floating(ir::HostTensor& tensor, uint64_t seed, const Recipe& recipe, size_t input) {
   Draw draw{std::mt19937_64(seed)};
@@ -207,13 +181,10 @@ void fill_floating(ir::HostTensor& tensor, uint64_t seed, const Recipe& recipe, 
     } else if (recipe.kind == InputKind::random || role.of == Role::several || role.of == Role::bias) {
       value = recipe.kind == InputKind::random ? recipe.deviation * draw.number() : draw.number();
     } else if (role.of == Role::query || role.of == Role::key) {
-      value =
-          recipe.kind == InputKind::hard_scores ? draw.score_operand(role, recipe.steady, i) : draw.number();
+      value = recipe.kind == InputKind::hard_scores ? draw.score_operand(role, recipe.steady, i) : draw.number();
     } else if (role.of == Role::value) {
-      // A head has one hardship: in a mixture the largest numbers of a sum would hide the rest. What cancels
-      // does so along the keys.
-      value = recipe.kind == InputKind::hard_scores ? draw.number()
-                                                    : draw.hard(hardship(role.head), role.row % 2 != 0, i);
+      // A head has one hardship: in a mixture the largest numbers of a sum would hide the rest. What cancels does so along the keys.
+      value = recipe.kind == InputKind::hard_scores ? draw.number() : draw.hard(hardship(role.head), role.row % 2 != 0, i);
     } else {
       value = draw.hard(hardship(static_cast<uint64_t>(i / columns) + input), i % 2 != 0, i);
     }
@@ -237,23 +208,19 @@ std::vector<ir::HostTensor> draw(const ir::Graph& graph, uint64_t seed, InputKin
     ir::HostTensor tensor(value.dtype, graph.extents(id));
     if (ir::is_floating(value.dtype)) {
       const auto known = roles.find(id);
-      fill_floating(tensor, number,
-                    {kind, positive && seed % 2 == 0, mask, known == roles.end() ? nullptr : &known->second,
-                     steady_logit(graph), deviation[static_cast<size_t>(id)]},
+      fill_floating(tensor, number, {kind, positive && seed % 2 == 0, mask, known == roles.end() ? nullptr : &known->second, steady_logit(graph), deviation[static_cast<size_t>(id)]},
                     input);
     } else {
       std::mt19937_64 random(number);
       Range range{ir::info(value.dtype).kind == ir::DTypeKind::signed_integer ? -8 : 0, 8};
       if (value.dtype == DType::boolean || mask) range = {0, 1};
       if (auto known = ranges.find(id); known != ranges.end()) range = known->second;
-      if (ir::info(value.dtype).kind != ir::DTypeKind::signed_integer)
-        range.low = std::max<int64_t>(range.low, 0);
+      if (ir::info(value.dtype).kind != ir::DTypeKind::signed_integer) range.low = std::max<int64_t>(range.low, 0);
       if (range.high < range.low) range = {0, 0};
       if (zero_integers) range = {0, 0};
       std::uniform_int_distribution<int64_t> any(range.low, range.high);
       const int64_t columns = tensor.extents().empty() ? 1 : std::max<int64_t>(tensor.extents().back(), 1);
-      for (int64_t i = 0; i < tensor.count(); ++i)
-        tensor.set_int(i, mask ? (mask_bit(i % columns, random) ? range.high : range.low) : any(random));
+      for (int64_t i = 0; i < tensor.count(); ++i) tensor.set_int(i, mask ? (mask_bit(i % columns, random) ? range.high : range.low) : any(random));
       if (tensor.count() > 1 && !mask) {  // the ends of the range are where code goes wrong
         tensor.set_int(0, range.high);
         tensor.set_int(tensor.count() - 1, range.low);
@@ -271,8 +238,7 @@ Status complete(const ir::Graph& body, const std::optional<RowSample>& sample, C
   if (sample) {
     item.rows = sample->rows;
     item.row_dimensions = sample->outputs;
-    for (size_t i = 0; i < item.inputs.size(); ++i)
-      taken.push_back(take_rows(item.inputs[i], sample->rows, sample->inputs[i]));
+    for (size_t i = 0; i < item.inputs.size(); ++i) taken.push_back(take_rows(item.inputs[i], sample->rows, sample->inputs[i]));
   }
   const auto& inputs = sample ? taken : item.inputs;
   RTX_TRY(item.wanted, reference::run(graph, inputs));
@@ -285,23 +251,19 @@ Status complete(const ir::Graph& body, const std::optional<RowSample>& sample, C
 
 }  // namespace
 
-std::vector<ir::HostTensor> make_inputs(const ir::Graph& graph, uint64_t seed, InputKind kind) {
-  return draw(graph, seed, kind, false);
-}
+std::vector<ir::HostTensor> make_inputs(const ir::Graph& graph, uint64_t seed, InputKind kind) { return draw(graph, seed, kind, false); }
 
 Result<std::vector<Case>> make_cases(const ir::Graph& body, uint64_t seed, bool sampled) {
   std::vector<Case> cases;
   const auto sample = sampled ? sample_rows(body, seed) : std::nullopt;
   // seed and seed + 1: one of them is positive where logarithms, roots and powers want it.
-  std::vector<std::pair<uint64_t, InputKind>> wanted = {{seed, InputKind::random},
-                                                        {seed + 1, InputKind::hard}};
+  std::vector<std::pair<uint64_t, InputKind>> wanted = {{seed, InputKind::random}, {seed + 1, InputKind::hard}};
   if (has_op(body, {Op::attention})) wanted.push_back({seed + 2, InputKind::hard_scores});
   for (const auto& [number, kind] : wanted) {
     Case item;
     item.kind = kind;
     item.inputs = make_inputs(body, number, kind);
-    if (auto done = complete(body, sample, item);
-        !done.ok()) {  // an index out of range: zeros index everything that has elements
+    if (auto done = complete(body, sample, item); !done.ok()) {  // an index out of range: zeros index everything that has elements
       item.inputs = draw(body, number, kind, true);
       RTX_CHECK(complete(body, sample, item));
     }

@@ -28,8 +28,7 @@ class Painter {
     const auto& node = graph_.node(v.producer);
     if (node.op == Op::rotary) {
       paint(node.inputs[0], roles);
-    } else if (ir::info(node.op).op_class == ir::OpClass::movement && node.op != Op::gather &&
-               node.op != Op::gather_nd && node.op != Op::scatter_nd && node.op != Op::tensor_scatter) {
+    } else if (ir::info(node.op).op_class == ir::OpClass::movement && node.op != Op::gather && node.op != Op::gather_nd && node.op != Op::scatter_nd && node.op != Op::tensor_scatter) {
       paint_moved(node, roles);
     } else if (ir::info(node.op).op_class == ir::OpClass::pointwise) {
       for (const ValueId input : node.inputs)
@@ -41,10 +40,8 @@ class Painter {
  private:
   static void merge(Role& own, const Role& other) {
     if (other.of == Role::none) return;
-    if (own.of == Role::none)
-      own = other;
-    else if (own.of != other.of)
-      own.of = Role::several;
+    if (own.of == Role::none) own = other;
+    else if (own.of != other.of) own.of = Role::several;
   }
 
   // Elements carry their own number through the operator, which says where each went.
@@ -57,8 +54,7 @@ class Painter {
       numbers.value(input).dtype = ir::DType::i64;
       tensors.emplace_back(ir::DType::i64, graph_.extents(input));
       begins.push_back(next);
-      for (int64_t i = 0; i < tensors.back().count(); ++i)
-        tensors.back().set_int(i, ++next);  // from 1: trilu fills with 0
+      for (int64_t i = 0; i < tensors.back().count(); ++i) tensors.back().set_int(i, ++next);  // from 1: trilu fills with 0
     }
     numbers.value(node.outputs[0]).dtype = ir::DType::i64;
     std::vector<const HostTensor*> arguments;
@@ -100,13 +96,10 @@ std::map<ValueId, std::vector<Role>> attention_roles(const ir::Graph& graph) {
       }
       painter.paint(node.inputs[operand], roles);
     }
-    if (node.inputs.size() > 3 && node.inputs[3] != ir::kNoValue &&
-        ir::is_floating(graph.value(node.inputs[3]).dtype)) {
+    if (node.inputs.size() > 3 && node.inputs[3] != ir::kNoValue && ir::is_floating(graph.value(node.inputs[3]).dtype)) {
       Role bias;
       bias.of = Role::bias;
-      painter.paint(
-          node.inputs[3],
-          std::vector<Role>(static_cast<size_t>(ir::element_count(graph.extents(node.inputs[3]))), bias));
+      painter.paint(node.inputs[3], std::vector<Role>(static_cast<size_t>(ir::element_count(graph.extents(node.inputs[3]))), bias));
     }
   }
   return std::move(painter).found();
@@ -116,17 +109,12 @@ std::vector<bool> penalty_masks(const ir::Graph& graph) {
   constexpr double kPenalty = 64;
   // What leads to an exponential, from the last node to the first.
   std::vector<bool> leads(graph.values.size()), out(graph.values.size());
-  const auto marked = [](const std::vector<bool>& set, ValueId value) {
-    return value != ir::kNoValue && set[static_cast<size_t>(value)];
-  };
+  const auto marked = [](const std::vector<bool>& set, ValueId value) { return value != ir::kNoValue && set[static_cast<size_t>(value)]; };
   for (size_t n = graph.nodes.size(); n-- > 0;) {
     const auto& node = graph.nodes[n];
-    const bool grows = node.op == Op::exp || node.op == Op::softmax || node.op == Op::log_softmax ||
-                       node.op == Op::attention;
-    const bool passes =
-        std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId y) { return marked(leads, y); });
-    const bool masks =
-        std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId y) { return marked(out, y); });
+    const bool grows = node.op == Op::exp || node.op == Op::softmax || node.op == Op::log_softmax || node.op == Op::attention;
+    const bool passes = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId y) { return marked(leads, y); });
+    const bool masks = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId y) { return marked(out, y); });
     bool penalty = false;
     if ((node.op == Op::mul || node.op == Op::div) && passes)
       for (size_t i = node.op == Op::div ? 1 : 0; i < 2; ++i)

@@ -12,10 +12,8 @@ Result<Scatter> scatter_of(const ir::Graph& body) {
   out.present = true;
   const ir::ValueId data = node.inputs[0], indices = node.inputs[1], updates = node.inputs[2];
   for (const ir::ValueId v : {data, indices, updates, node.outputs[0]}) {
-    if (!body.value(v).layout.dense())
-      return user_error("not a dense scatter_nd", body.value(v).name + " is a strided view");
-    if (body.is_constant(v))
-      return user_error("not a scatter_nd of buffers", body.value(v).name + " is a constant");
+    if (!body.value(v).layout.dense()) return user_error("not a dense scatter_nd", body.value(v).name + " is a strided view");
+    if (body.is_constant(v)) return user_error("not a scatter_nd of buffers", body.value(v).name + " is a constant");
   }
   const auto extents = body.extents(data), index_extents = body.extents(indices);
   const auto depth = static_cast<size_t>(index_extents.back());
@@ -26,24 +24,19 @@ Result<Scatter> scatter_of(const ir::Graph& body) {
   out.slice = ir::element_count({extents.begin() + static_cast<std::ptrdiff_t>(depth), extents.end()});
   out.updates = ir::element_count({index_extents.begin(), index_extents.end() - 1});
   out.reduction = node.attributes.integer("reduction");
-  if (out.dtype == ir::DType::boolean && out.reduction != 0)
-    return user_error("not a scatter_nd of numbers", "booleans are only replaced");
+  if (out.dtype == ir::DType::boolean && out.reduction != 0) return user_error("not a scatter_nd of numbers", "booleans are only replaced");
   return out;
 }
 
 Result<CacheWrite> cache_write_of(const ir::Graph& body) {
   const ir::Node& node = body.nodes[0];
-  if (body.nodes.size() != 1)
-    return user_error("not a lone tensor_scatter", "a tensor_scatter is computed alone");
+  if (body.nodes.size() != 1) return user_error("not a lone tensor_scatter", "a tensor_scatter is computed alone");
   const ir::ValueId cache = node.inputs[0], fresh = node.inputs[1], start = node.inputs[2];
   for (const ir::ValueId v : {cache, fresh, start, node.outputs[0]}) {
-    if (!body.value(v).layout.dense())
-      return user_error("not a dense tensor_scatter", body.value(v).name + " is a strided view");
-    if (body.is_constant(v))
-      return user_error("not a tensor_scatter of buffers", body.value(v).name + " is a constant");
+    if (!body.value(v).layout.dense()) return user_error("not a dense tensor_scatter", body.value(v).name + " is a strided view");
+    if (body.is_constant(v)) return user_error("not a tensor_scatter of buffers", body.value(v).name + " is a constant");
   }
-  if (cache == fresh)
-    return user_error("not a tensor_scatter of two tensors", "a cache is written into itself");
+  if (cache == fresh) return user_error("not a tensor_scatter of two tensors", "a cache is written into itself");
   const auto extents = body.extents(cache);
   const auto axis = node.attributes.integer("axis");
   CacheWrite out;
@@ -53,8 +46,7 @@ Result<CacheWrite> cache_write_of(const ir::Graph& body) {
   out.outer = ir::element_count({extents.begin() + 1, extents.begin() + axis});
   out.room = extents[static_cast<size_t>(axis)];
   out.rows = body.extents(fresh)[static_cast<size_t>(axis)];
-  out.row_bytes =
-      ir::element_count({extents.begin() + axis + 1, extents.end()}) * ir::bytes_of(body.value(cache).dtype);
+  out.row_bytes = ir::element_count({extents.begin() + axis + 1, extents.end()}) * ir::bytes_of(body.value(cache).dtype);
   return out;
 }
 
@@ -63,9 +55,7 @@ Result<CacheWrite> cache_write_of(const ir::Graph& body) {
 fuse::Pattern Family::pattern() {
   fuse::Pattern out;
   out.name = "movement";
-  out.anchor = [](const ir::Graph& graph, ir::NodeId node) {
-    return ir::info(graph.node(node).op).op_class == ir::OpClass::movement;
-  };
+  out.anchor = [](const ir::Graph& graph, ir::NodeId node) { return ir::info(graph.node(node).op).op_class == ir::OpClass::movement; };
   out.grows_down = true;
   out.grows_up = true;
   out.max_outputs = 4;
@@ -76,31 +66,26 @@ fuse::Pattern Family::pattern() {
 Result<Problem> Family::problem(const ir::Graph& body) {
   Problem out;
   out.name = plan_name(name(), body);
-  out.moves_only = all_nodes(body, [](const ir::Node& n) {
-    return ir::info(n.op).op_class == ir::OpClass::movement && n.op != ir::Op::rotary;
-  });
+  out.moves_only = all_nodes(body, [](const ir::Node& n) { return ir::info(n.op).op_class == ir::OpClass::movement && n.op != ir::Op::rotary; });
   bool scatters = false, writes_cache = false;
   for (const auto& node : body.nodes) {
     scatters = scatters || node.op == ir::Op::scatter_nd;
     writes_cache = writes_cache || node.op == ir::Op::tensor_scatter;
     if (!codegen::lowers(node.op) && node.op != ir::Op::scatter_nd && node.op != ir::Op::tensor_scatter)
-      return user_error("not a movement of data",
-                        std::string(ir::name(node.op)) + " is neither pointwise nor a movement of data");
+      return user_error("not a movement of data", std::string(ir::name(node.op)) + " is neither pointwise nor a movement of data");
   }
   double flops = 0;
   if (scatters) {
     RTX_TRY(out.scatter, scatter_of(body));
     out.moves_only = out.scatter.reduction == 0;
-    out.scatter_text =
-        "scatter " + std::string(ir::name(out.scatter.dtype)) + " " +
-        std::string(ir::name(out.scatter.index_dtype)) + " of " + std::to_string(out.scatter.elements) +
-        " at " + ir::text(out.scatter.indexed) + " updates " + std::to_string(out.scatter.updates) + " x " +
-        std::to_string(out.scatter.slice) + " reduction " + std::to_string(out.scatter.reduction);
+    out.scatter_text = "scatter " + std::string(ir::name(out.scatter.dtype)) + " " + std::string(ir::name(out.scatter.index_dtype)) + " of " +
+                       std::to_string(out.scatter.elements) + " at " + ir::text(out.scatter.indexed) + " updates " +
+                       std::to_string(out.scatter.updates) + " x " + std::to_string(out.scatter.slice) + " reduction " +
+                       std::to_string(out.scatter.reduction);
   } else if (writes_cache) {
     RTX_TRY(out.cache_write, cache_write_of(body));
     const CacheWrite& w = out.cache_write;
-    out.scatter_text = "cache " + std::to_string(w.batch) + " x " + std::to_string(w.outer) + " x " +
-                       std::to_string(w.room) + " rows " + std::to_string(w.rows) + " of " +
+    out.scatter_text = "cache " + std::to_string(w.batch) + " x " + std::to_string(w.outer) + " x " + std::to_string(w.room) + " rows " + std::to_string(w.rows) + " of " +
                        std::to_string(w.row_bytes) + " bytes" + (w.circular ? " circular" : "");
   } else {
     RTX_TRY(out.program, lower_program(body));
