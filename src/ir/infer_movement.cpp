@@ -160,18 +160,13 @@ Result<Types> tensor_scatter(const Inputs& in) {
   RTX_CHECK(flag(in, "circular"));
   const Shape& cache = in.shape(0);
   const int64_t axis = in.node.attributes.integer("axis");
-  if (axis < 1 || axis >= static_cast<int64_t>(cache.size()))
-    return refuse(
-        in, "axis " + std::to_string(axis) + " is outside [1, " + std::to_string(cache.size() - 1) + "]");
+  if (axis < 1 || axis >= static_cast<int64_t>(cache.size())) return refuse(in, "axis " + std::to_string(axis) + " is outside [1, " + std::to_string(cache.size() - 1) + "]");
   Shape fresh = cache;
-  if (in.shape(1).size() == cache.size())
-    fresh[static_cast<size_t>(axis)] = in.shape(1)[static_cast<size_t>(axis)];
+  if (in.shape(1).size() == cache.size()) fresh[static_cast<size_t>(axis)] = in.shape(1)[static_cast<size_t>(axis)];
   RTX_CHECK(shape_is(in, 1, fresh));
   const Dim &rows = fresh[static_cast<size_t>(axis)], &room = cache[static_cast<size_t>(axis)];
-  if (rows.is_constant() && room.is_constant() && extent(rows) > extent(room))
-    return refuse(in, rows.text() + " rows do not fit into " + room.text());
-  if (in.dtype(2) != DType::i64)
-    return refuse(in, "start is " + std::string(name(in.dtype(2))) + ", expected i64");
+  if (rows.is_constant() && room.is_constant() && extent(rows) > extent(room)) return refuse(in, rows.text() + " rows do not fit into " + room.text());
+  if (in.dtype(2) != DType::i64) return refuse(in, "start is " + std::string(name(in.dtype(2))) + ", expected i64");
   RTX_CHECK(shape_is(in, 2, {cache[0]}));
   return Types{{in.dtype(0), cache}};
 }
@@ -188,6 +183,7 @@ Result<Types> infer_movement(const Inputs& in, const Types& wanted) {
     case Op::gather: return gather(in);
     case Op::gather_nd: return gather_nd(in);
     case Op::scatter_nd: return scatter_nd(in);
+    case Op::tensor_scatter: return tensor_scatter(in);
     case Op::trilu:
       RTX_CHECK(rank_at_least(in, 0, 2));
       RTX_CHECK(flag(in, "upper"));
@@ -196,6 +192,4 @@ Result<Types> infer_movement(const Inputs& in, const Types& wanted) {
   }
 }
 
-    case Op::tensor_scatter:
-      return tensor_scatter(in);
 }  // namespace rtx::ir::infer_rules

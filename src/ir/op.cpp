@@ -81,8 +81,7 @@ constexpr AttributeInfo kAxis[]{{"axis", Kind::integer, true, 0}};
 constexpr AttributeInfo kGather[]{{"axis", Kind::integer, false, 0}};
 constexpr AttributeInfo kGatherNd[]{{"batch_dims", Kind::integer, false, 0}};
 constexpr AttributeInfo kScatterNd[]{{"reduction", Kind::integer, false, 0}};
-constexpr AttributeInfo kTensorScatter[]{{"axis", Kind::integer, true, 0},
-                                         {"circular", Kind::integer, false, 0}};
+constexpr AttributeInfo kTensorScatter[]{{"axis", Kind::integer, true, 0}, {"circular", Kind::integer, false, 0}};
 constexpr AttributeInfo kTrilu[]{{"upper", Kind::integer, false, 0}, {"k", Kind::integer, false, 0}};
 constexpr AttributeInfo kReduce[]{{"axes", Kind::integers, true, 0}, {"keepdims", Kind::integer, false, 0}};
 constexpr AttributeInfo kScan[]{{"axis", Kind::integer, true, 0}, {"exclusive", Kind::integer, false, 0}, {"reverse", Kind::integer, false, 0}};
@@ -118,6 +117,7 @@ std::span<const AttributeInfo> attributes_of(Op op) {
     case Op::gather: return kGather;
     case Op::gather_nd: return kGatherNd;
     case Op::scatter_nd: return kScatterNd;
+    case Op::tensor_scatter: return kTensorScatter;
     case Op::trilu: return kTrilu;
     case Op::reduce_sum:
     case Op::reduce_mean:
@@ -133,6 +133,4 @@ std::span<const AttributeInfo> attributes_of(Op op) {
   }
 }
 
-    case Op::tensor_scatter:
-      return kTensorScatter;
 }  // namespace rtx::ir
