@@ -133,6 +133,44 @@ TEST_P(CudaFirstPick, compiles_for_every_arch_with_nothing_spilled_and_fits_it) 
   }
 }
 
+// Words that only a device header of an arch-specific set has, or only a kernel that calls for it.
+const char* const kHopperWords[] = {"wgmma", "setmaxnreg", "registers_grow", "registers_shrink", "cp.async.bulk", "mbarrier", "load_view", "store_view",
+                                    "KERNEL_VIEWS", "cluster", "proxy_fence", "fence.proxy"};
+
+// Candidates all over the space, not the first pick alone: the tuner may choose any. Nothing is compiled, so this runs without NVRTC too.
+TEST_P(CudaFirstPick, no_text_speaks_of_the_hopper_set_where_the_arch_has_none) {
+  const AnyFamily* family = kernels::family(GetParam());
+  ASSERT_NE(family, nullptr);
+  for (const auto& text : expanded(bodies().at(GetParam()))) {
+    const auto body = ir::parse(text);
+    ASSERT_TRUE(body.ok()) << text << "\n" << body.error().text();
+    const auto problem = family->bind(*body);
+    ASSERT_TRUE(problem.ok()) << text << "\n" << problem.error().text();
+    for (const auto& arch : cuda::known_arches()) {
+      const backend::Caps caps = *cuda::caps_of_arch(arch);
+      if (caps.has("wgmma")) continue;
+      const auto candidates = (*problem)->candidates(caps);
+      for (size_t k = 0; k < candidates.size(); k += candidates.size() / 64 + 1) {
+        const std::string& parameters = candidates[k].parameters;
+        const auto plan = (*problem)->emit(parameters, caps, cuda::make_dialect(caps));
+        ASSERT_TRUE(plan.ok()) << text << "\n" << parameters << ": " << plan.error().text();
+        for (const char* word : kHopperWords)
+          ASSERT_EQ(plan->text.find(word), std::string::npos) << word << " in the text for " << arch << " of\n" << text << "\n" << parameters;
+        for (const auto& launch : plan->steps) ASSERT_TRUE(launch.views.empty()) << text << "\n" << arch << ", " << parameters;
+      }
+    }
+  }
+}
+
+// The same words do stand in texts for the arch that has the set; otherwise the test above would look for nothing.
+TEST(CudaHopperWords, stand_in_the_text_of_a_product_by_warpgroups) {
+  const backend::Caps caps = *cuda::caps_of_arch("sm_90a");
+  const auto plan = first_pick(*kernels::family("gemm"), "a: bf16[8192,4096]; b: bf16[4096,12288]; y = matmul(a, b); return y", caps);
+  ASSERT_TRUE(plan.ok()) << plan.error().text();
+  for (const char* word : kHopperWords) EXPECT_NE(plan->text.find(word), std::string::npos) << word;
+  EXPECT_FALSE(plan->steps.front().views.empty());
+}
+
 std::vector<std::string> names() {
   std::vector<std::string> out;
   for (const auto& family : families()) out.emplace_back(family->name());

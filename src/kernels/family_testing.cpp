@@ -349,7 +349,10 @@ std::string check(const AnyFamily& family, const std::vector<TestCase>& cases, T
     else all.push_back(std::move(*made));
   }
   if (all.empty()) return out;
-  auto module = build(rig(target), joined(all), std::string(family.name()));
+  std::string text = joined(all);
+  for (const auto& p : all)
+    if (p.test.change) p.test.change(text);
+  auto module = build(rig(target), text, std::string(family.name()));
   if (!module) return out + module.error().text();
   for (const auto& p : all)
     if (const std::string wrong = run(**module, p, nullptr); !wrong.empty()) out += p.test.text + " (" + p.plan.name + "): " + wrong + "\n";

@@ -21,6 +21,7 @@ struct TestCase {
   int64_t terms = 0;           // overrides the family's tolerance terms; 0: the family's
   double scale = 1.0;          // multiplies the norm tolerance
   std::function<double(size_t input, int64_t index)> fill{};  // chosen numbers instead of random ones
+  std::function<void(std::string& text)> change{};            // what the emitted text of the check becomes before it is compiled
 };
 
 // What a check emits for and runs on: this machine's CPU, or the GPU kernel language in the emulator (as an sm_90a; each launch runs in

@@ -183,6 +183,12 @@ void Crew::make_ready(int thread) {
   ++queued_;
 }
 
+void Crew::step_back() {
+  ready_[(head_ + queued_) % kMostFibers] = current_;
+  ++queued_;
+  wait();
+}
+
 void Crew::wait() {
   for (; queued_ == 0 && !loads_.empty(); loads_.pop_front()) perform(loads_.front());  // the machine could not have put them off any longer
   if (queued_ == 0) fail([&] { return "its threads wait for each other and none can go on: " + who_waits(); });

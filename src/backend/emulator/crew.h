@@ -137,6 +137,7 @@ class Crew {
   static void thread_main(void* crew);
   // The running thread cannot go on: the next one does. Returns when the caller may.
   void wait();
+  void step_back();  // whoever may run goes on first
   void switch_to(int next);
   void give_up();  // back to run_group for good
   void end_thread();

@@ -20,6 +20,7 @@ constexpr int kRegisters = 65536;  // a core's, shared by the groups on it
 
 void Crew::mbarrier(const rtx_emulation::Mbarrier& request) {
   using Kind = rtx_emulation::Mbarrier::Kind;
+  const int ready = queued_;
   switch (request.kind) {
     case Kind::init:
       attempt([&] {
@@ -42,9 +43,11 @@ void Crew::mbarrier(const rtx_emulation::Mbarrier& request) {
       bool passes = false;
       if (!is_waited_for(request, &passes)) give_up();
       if (!passes) wait();
-      break;
+      return;
     }
   }
+  // Those who waited for what this arrival completes go on before whoever arrived: what ought to have been done first is seen to be missing.
+  if (run_->order == Order::backward && queued_ > ready) step_back();
 }
 
 std::string Crew::arrive(Member& at_member, void* at, int bytes, const rtx_emulation::Mbarrier& request) {

@@ -8,7 +8,7 @@ namespace {
 // c = a b^T, 64 x 64 x 64 `steps`, one warpgroup that loads and one that multiplies.
 const char* const kRing = R"(
 WGMMA_WIDTH(64)
-enum Fault { none, no_proxy_fence, half_a_fence, early_release, many_bytes, few_bytes, producer_parity, consumer_parity, swizzle, touched, no_fence, no_wait,
+enum Fault { none, no_proxy_fence, half_a_fence, early_release, release_before_wait, many_bytes, few_bytes, producer_parity, consumer_parity, swizzle, touched, no_fence, no_wait,
              no_store_wait, reused_store, extra_arrival, no_init, no_init_done, overwritten, half_a_warpgroup, other_operands, other_registers, in_atom };
 template <int FAULT> DEVICE void ring(const TensorMap* a, const TensorMap* b, const TensorMap* c) {
   constexpr int stages = 2, stage = 16384, steps = 4;
@@ -49,11 +49,11 @@ template <int FAULT> DEVICE void ring(const TensorMap* a, const TensorMap* b, co
     UNROLL for (int q = 0; q < (FAULT == swizzle ? 2 : 4); ++q) wgmma<64>(d, matrix_view_step(va, q * 32), matrix_view_step(vb, q * 32), k + q != 0, bf16{});
     wgmma_commit();
     if (FAULT == touched && thread() == 130) d[3] += 1;
-    if (FAULT == early_release && thread() == 128) mbarrier_arrive(empty + k % stages);
+    if ((FAULT == early_release || FAULT == release_before_wait) && thread() == 128) mbarrier_arrive(empty + k % stages);
     if (FAULT == early_release) barrier(2, 128);  // the others' work takes time
     if (FAULT == early_release && k + 1 < steps) mbarrier_wait(full + (k + 1) % stages, u32((k + 1) / stages & 1));
     if (FAULT != no_wait) wgmma_wait<0>();
-    if (FAULT != early_release && thread() == 128) mbarrier_arrive(empty + k % stages);
+    if (FAULT != early_release && FAULT != release_before_wait && thread() == 128) mbarrier_arrive(empty + k % stages);
   }
   u8* const out = s + stages * stage;
   UNROLL for (int j = 0; j < 4; ++j) {
@@ -72,7 +72,7 @@ template <int FAULT> DEVICE void ring(const TensorMap* a, const TensorMap* b, co
   }
 }
 #define RING(FAULT) KERNEL_VIEWS(ring_##FAULT, 3, 3, 256, 1) { ring<FAULT>(VIEW(0), VIEW(1), VIEW(2)); }
-RING(none) RING(no_proxy_fence) RING(half_a_fence) RING(early_release) RING(many_bytes) RING(few_bytes) RING(producer_parity) RING(consumer_parity) RING(swizzle) RING(touched)
+RING(none) RING(no_proxy_fence) RING(half_a_fence) RING(early_release) RING(release_before_wait) RING(many_bytes) RING(few_bytes) RING(producer_parity) RING(consumer_parity) RING(swizzle) RING(touched)
 RING(no_fence) RING(no_wait) RING(no_store_wait) RING(reused_store) RING(extra_arrival) RING(no_init) RING(no_init_done) RING(overwritten) RING(half_a_warpgroup)
 RING(other_operands) RING(other_registers) RING(in_atom)
 
@@ -182,6 +182,7 @@ TEST(EmulatorHopperFaults, a_stage_is_not_overwritten_under_a_product) {
   EXPECT_SAYS(said, "loads a box in line");
   EXPECT_SAYS(said, "to scratch + 0, which the product of line");
   EXPECT_SAYS(said, "may still read: nobody waited for it");
+  EXPECT_SAYS(ring("release_before_wait"), "may still read: nobody waited for it");
 }
 
 TEST(EmulatorHopperFaults, a_wrong_number_of_bytes_is_named_by_its_barrier) {
