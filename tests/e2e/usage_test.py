@@ -100,6 +100,11 @@ def values(model):
         refused(2, option, "compile", model, f"{option}={value}")
     for seed in ("-1", "1.5", "0x10", "18446744073709551616", "nan", " 1"):
         refused(2, "whole number", "run", model, f"--random={seed}")
+    for command in ("compile", "verify", "bench"):  # before the model is read, like everything about the target
+        refused(2, "arch sm_80 cannot run here", command, "nothing.onnx", "--arch", "sm_80")
+    refused(2, "arch sm_70 cannot run here", "verify", "nothing.onnx", "--target", "cuda", "--emulate", "--arch", "sm_70")
+    for arch in ("sm_80", "sm_90a"):
+        succeeds("verify", model, "--random", "1", "--target", "cuda", "--emulate", "--arch", arch)
     refused(4, "no device 1", "run", model, "--random", "1", "--device", "1")
     refused(2, "--iterations", "bench", model, "--iterations", "0")
     refused(2, "--max-mb", "cache", "gc", "--max-mb", "-1")

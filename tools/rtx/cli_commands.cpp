@@ -55,6 +55,7 @@ class Declaration {
   CLI::Option* writes(CLI::Option* option) { return commands_.written.push_back(option), option; }
 
   void target(std::string& value) { group(kTarget).option("--target", value, "cpu, cuda, hip or metal")->capture_default_str(); }
+  void arch(std::string& value) { group(kTarget).option("--arch", value, "kernels for an older level of this target (x86-64-v3; emulated: sm_80, say)"); }
   void emulate(bool& value) { group(kTarget).flag("--emulate", value, "run GPU kernels in the emulator"); }
   void model_options(ModelOptions& options) {
     group(kModel);
@@ -107,7 +108,7 @@ void declare_pipeline(CLI::App& app, Commands& all) {
     d.flag("--no-sources", compile.no_sources, "leave kernel sources out of the bundle")->needs(output);
     d.option("--constants-file", compile.constants_file, "write constants to a side file beside the bundle")->needs(output);
     d.target(compile.target);
-    d.option("--arch", compile.arch, "compile for an older level of this target (x86-64-v3)");
+    d.arch(compile.arch);
     d.emulate(compile.emulate);
     d.model_options(compile.model_options);
     d.search_options(compile.tune);
@@ -143,6 +144,7 @@ void declare_pipeline(CLI::App& app, Commands& all) {
     d.option("--noise", verify.noise, "relative noise of recorded data; twice this is always allowed")->check(is_amount, "AMOUNT")->needs(data);
     d.flag("--all-tensors", verify.all_tensors, "name the first tensor that departs from the reference");
     d.target(verify.target);
+    d.arch(verify.arch);
     d.emulate(verify.emulate);
     d.model_options(verify.model_options);
     d.group(kSearch).flag("--tune", verify.tune, "verify tuned kernels instead of first picks");
@@ -171,7 +173,7 @@ void declare_looking(CLI::App& app, Commands& all) {
     d.writes(d.option("--report", bench.report, "write an HTML page"));
     d.group(kBundle).flag("--allow-unsigned", bench.allow_unsigned, "run a bundle without a trusted signature");
     d.target(bench.target);
-    d.option("--arch", bench.arch, "kernels for an older level of this target (x86-64-v3)");
+    d.arch(bench.arch);
     d.model_options(bench.model_options);
     d.search_options(bench.tune);
     d.run([&all](Console& console) { return bench_command(all.bench, all.common, console); });
@@ -245,6 +247,7 @@ void declare_housekeeping(CLI::App& app, Commands& all) {
   {
     Declaration d(app, all, "suite", "verifies the cases that tools/onnx_suite names on standard input, one JSON line each");
     d.target(all.suite.target);
+    d.arch(all.suite.arch);
     d.emulate(all.suite.emulate);
     d.hide();
     d.run([&all](Console& console) { return suite_command(all.suite, all.common, console); });

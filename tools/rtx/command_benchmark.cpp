@@ -240,7 +240,7 @@ Result<int> bench_command(const BenchCommand& given, const Common& common, Conso
   if (is_bundle(command.file))
     if (const std::string target = target_of_bundle(command.file); !target.empty() && require_target(target, common.device).ok()) command.target = target;
   RTX_CHECK([&]() -> Status {
-    auto target = require_target(command.target, common.device);
+    auto target = require_target(command.target, common.device, command.arch);
     return target.ok() ? success() : Status(std::move(target).error());
   }());
   RTX_CHECK(check_usage(command, common));

@@ -64,7 +64,7 @@ Result<int> compile_command(const CompileCommand& command, const Common& common,
     return compile_command(here, common, console);
   }
   RTX_CHECK([&]() -> Status {
-    auto target = require_target(command.target, common.device);
+    auto target = require_target(command.target, common.device, command.arch);
     return target.ok() ? success() : Status(std::move(target).error());
   }());
   RTX_CHECK(check_options(common, command.tune));

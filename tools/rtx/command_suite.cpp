@@ -70,7 +70,7 @@ Result<int> suite_command(const SuiteCommand& command, const Common& common, Con
     here.emulate = false;
     return suite_command(here, common, console);
   }
-  RTX_TRY(const Target target, require_target(command.target, common.device));
+  RTX_TRY(const Target target, require_target(command.target, common.device, command.arch));
   Verifier verifier(common, console, false);
   for (std::string line; std::getline(std::cin, line);) {
     if (line.empty()) continue;
@@ -80,6 +80,7 @@ Result<int> suite_command(const SuiteCommand& command, const Common& common, Con
     verify.data = one.data;
     verify.noise = one.noise;
     verify.target = target.name;
+    verify.arch = command.arch;
     const auto start = std::chrono::steady_clock::now();
     const auto found = [&]() -> Result<Verification> {
       if (one.data.empty()) {

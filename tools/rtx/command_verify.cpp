@@ -19,7 +19,7 @@ Result<int> verify_command(const VerifyCommand& command, const Common& common, C
     return verify_command(here, common, console);
   }
   RTX_CHECK([&]() -> Status {
-    auto target = require_target(command.target, common.device);
+    auto target = require_target(command.target, common.device, command.arch);
     return target.ok() ? success() : Status(std::move(target).error());
   }());
   Verifier verifier(common, console, true);

@@ -37,7 +37,7 @@ struct RunCommand {
   ModelOptions model_options;
 };
 struct VerifyCommand {
-  std::string model, data, target = "cpu";
+  std::string model, data, target = "cpu", arch;
   std::vector<std::string> inputs;
   std::optional<uint64_t> random;
   bool all_tensors = false, tune = false, emulate = false;
@@ -45,7 +45,7 @@ struct VerifyCommand {
   ModelOptions model_options;
 };
 struct SuiteCommand {
-  std::string target = "cpu";
+  std::string target = "cpu", arch;
   bool emulate = false;
 };
 struct BenchCommand {

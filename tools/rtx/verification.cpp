@@ -52,6 +52,7 @@ Result<Verifier::Compiled> Verifier::compile(const VerifyCommand& command, ir::G
   if (!bench_) {
     WorkbenchOptions bench_options;
     bench_options.target = command.target;
+    bench_options.arch = command.arch;
     bench_options.device = common_.device;
     bench_options.threads = common_.threads;
     bench_options.jobs = common_.jobs;

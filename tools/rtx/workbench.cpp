@@ -78,12 +78,15 @@ Result<std::string> emulated_target(const std::string& name) {
   return user_error("no emulator for target '" + name + "'", "the emulator plays cuda", "use --target cuda --emulate");
 }
 
-Result<Target> require_target(const std::string& name, int ordinal) {
+Result<Target> require_target(const std::string& name, int ordinal, const std::string& arch) {
   const bool emulated = name == kEmulatedTarget;  // made of this build and the C++ compiler: listed by nobody, always there
   for (const char* known : kTargets) {  // only the one asked for: the others' libraries need not be looked for
     if (name != known && !emulated) continue;
     Target target = describe(name, ordinal);
-    if (target.available) return target;
+    if (target.available) {
+      if (arch.empty() || side_of(backend::all_devices(), name)->runs_on(arch, target.caps)) return target;
+      return user_error("arch " + arch + " cannot run here", (emulated ? "the emulator takes the levels of cuda, and is " : "this machine is ") + target.caps.arch, "leave --arch out");
+    }
     std::string what = "target " + name + " is not available";
     if (ordinal > 0 && !target.devices.empty()) {
       const std::string device = "device " + std::to_string(ordinal) + " of target " + name;
@@ -95,11 +98,8 @@ Result<Target> require_target(const std::string& name, int ordinal) {
 }
 
 Result<std::shared_ptr<backend::Device>> make_device(const std::string& target, int threads, const std::string& arch, int ordinal) {
-  RTX_TRY(const Target found, require_target(target, ordinal));
-  const auto* side = side_of(backend::all_devices(), target);
-  if (!arch.empty() && !side->runs_on(arch, found.caps))
-    return user_error("arch " + arch + " cannot run here", "this machine is " + found.caps.arch, "leave --arch out");
-  return side->device(threads, arch, ordinal);
+  RTX_TRY(const Target found, require_target(target, ordinal, arch));
+  return side_of(backend::all_devices(), found.name)->device(threads, arch, ordinal);
 }
 
 int64_t cache_bound(Console& console) {

@@ -31,7 +31,7 @@ struct Target {
 // Every target this program knows, available or not.
 std::vector<Target> list_targets();
 // Kind device with the reason when device `ordinal` of `name` is not available, kind user when there is no such target.
-Result<Target> require_target(const std::string& name, int ordinal);
+Result<Target> require_target(const std::string& name, int ordinal, const std::string& arch = {});
 
 // What `--target NAME --emulate` is: kind user where NAME is no GPU. Its own name works as a target, too.
 inline constexpr const char* kEmulatedTarget = "cuda-emulated";
