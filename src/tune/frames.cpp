@@ -27,13 +27,15 @@ bool write_all(int file, const void* data, size_t size) {
   return true;
 }
 
-ReadState read_all(int file, void* data, size_t size, std::chrono::steady_clock::time_point deadline) {
+ReadState read_all(int file, void* data, size_t size, std::chrono::steady_clock::time_point deadline, const std::atomic<bool>* stop) {
+  constexpr int64_t kPatienceMs = 1000, kPatienceForStopMs = 50;
   auto* bytes = static_cast<char*>(data);
   while (size > 0) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
     if (left <= 0) return ReadState::timed_out;
+    if (stop && stop->load(std::memory_order_relaxed)) return ReadState::stopped;
     struct pollfd wait = {file, POLLIN, 0};
-    const int ready = poll(&wait, 1, static_cast<int>(std::min<int64_t>(left, 1000)));
+    const int ready = poll(&wait, 1, static_cast<int>(std::min(left, stop ? kPatienceForStopMs : kPatienceMs)));
     if (ready < 0 && errno != EINTR) return ReadState::closed;
     if (ready <= 0) continue;
     const ssize_t count = read(file, bytes, size);
@@ -88,13 +90,13 @@ bool write_frame(int file, const json& message) {
   return write_all(file, &size, sizeof size) && write_all(file, body.data(), body.size());
 }
 
-ReadState read_frame(int file, double timeout_seconds, json* message) {
+ReadState read_frame(int file, double timeout_seconds, json* message, const std::atomic<bool>* stop) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(static_cast<int64_t>(timeout_seconds * 1e3));
   uint32_t size = 0;
-  if (auto state = read_all(file, &size, sizeof size, deadline); state != ReadState::frame) return state;
+  if (auto state = read_all(file, &size, sizeof size, deadline, stop); state != ReadState::frame) return state;
   if (size > kMaxFrame) return ReadState::closed;
   std::vector<uint8_t> body(size);
-  if (auto state = read_all(file, body.data(), body.size(), deadline); state != ReadState::frame) return state;
+  if (auto state = read_all(file, body.data(), body.size(), deadline, stop); state != ReadState::frame) return state;
   *message = json::from_cbor(body, true, false);
   return message->is_object() ? ReadState::frame : ReadState::closed;
 }

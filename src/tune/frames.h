@@ -1,5 +1,6 @@
 #pragma once
 // Frames between a tuner and its worker, and the plan and outcome inside them.
+#include <atomic>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -9,10 +10,10 @@
 
 namespace rtx::tune {
 
-// A dead or silent peer: no frame.
-enum class ReadState { frame, closed, timed_out };
+// A dead or silent peer, or nobody who wants its answer any longer: no frame.
+enum class ReadState { frame, closed, timed_out, stopped };
 bool write_frame(int file, const nlohmann::json& message);
-ReadState read_frame(int file, double timeout_seconds, nlohmann::json* message);
+ReadState read_frame(int file, double timeout_seconds, nlohmann::json* message, const std::atomic<bool>* stop = nullptr);
 
 nlohmann::json to_json(const backend::KernelPlan& plan);
 backend::KernelPlan plan_from_json(const nlohmann::json& in);

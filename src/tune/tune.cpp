@@ -75,6 +75,7 @@ Result<Tuned> tune(const kernels::BoundProblem& problem, const ir::Graph& body, 
     }
     const double limit = have_one ? std::min(kCandidateSeconds, std::max(1.0, budget.seconds - seconds_since(start) + 1.0)) : 4 * kCandidateSeconds;
     Outcome outcome = evaluator.evaluate(problem, body, candidate, time_it, limit);
+    if (stopped() && !std::holds_alternative<Measured>(outcome)) continue;  // it says nothing about the candidate
     if (std::holds_alternative<Measured>(outcome)) {
       auto artefact = evaluator.artefact(candidate.parameters);
       if (!artefact.ok()) return std::move(artefact).error();

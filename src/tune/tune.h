@@ -58,9 +58,10 @@ std::unique_ptr<Evaluator> make_in_process_evaluator(backend::Compiler& compiler
                                                      uint64_t seed, int jobs, double full_flops = validate::kFullReferenceFlops);
 
 // Evaluates in a worker process started as `command` (see tune/worker.h): one device there, one request at a time, killed and started
-// again when a candidate crashes or hangs. Compiling stays here, on `jobs` threads. `caps` are the device's as the worker will see it.
+// again when a candidate crashes or hangs, killed when `stop` is set. Compiling stays here, on `jobs` threads. `caps` are the device's as the worker will see it.
 std::unique_ptr<Evaluator> make_worker_evaluator(backend::Compiler& compiler, const backend::Caps& caps, const codegen::Dialect& dialect,
-                                                 std::vector<std::string> command, uint64_t seed, int jobs, double full_flops = validate::kFullReferenceFlops);
+                                                 std::vector<std::string> command, uint64_t seed, int jobs, const std::atomic<bool>* stop = nullptr,
+                                                 double full_flops = validate::kFullReferenceFlops);
 
 struct Progress {
   std::function<void(std::string_view what, int done, int total)> report;

@@ -24,6 +24,7 @@ using nlohmann::json;
 
 // The reference of a large region takes seconds; the worker computes it while it gets ready.
 constexpr double kProblemSeconds = 300.0;
+constexpr const char* kStopped = "nobody waits for its answer any longer";
 
 // A spawned worker and the two pipes to it.
 class WorkerProcess {
@@ -62,9 +63,9 @@ class WorkerProcess {
   WorkerProcess& operator=(const WorkerProcess&) = delete;
   ~WorkerProcess() { end(true); }
 
-  ReadState ask(const json& request, double timeout_seconds, json* answer) {
+  ReadState ask(const json& request, double timeout_seconds, const std::atomic<bool>* stop, json* answer) {
     if (!write_frame(input_, request)) return ReadState::closed;
-    return read_frame(output_, timeout_seconds, answer);
+    return read_frame(output_, timeout_seconds, answer, stop);
   }
 
   // Ends the process; the words say how it had ended.
@@ -91,8 +92,8 @@ class WorkerProcess {
 class WorkerEvaluator final : public StagedEvaluator {
  public:
   WorkerEvaluator(backend::Compiler& compiler, const backend::Caps& caps, const codegen::Dialect& dialect, std::vector<std::string> command,
-                  uint64_t seed, int jobs, double full_flops)
-      : StagedEvaluator(compiler, caps, dialect, jobs, full_flops), command_(std::move(command)), seed_(seed) {
+                  uint64_t seed, int jobs, const std::atomic<bool>* stop, double full_flops)
+      : StagedEvaluator(compiler, caps, dialect, jobs, full_flops), command_(std::move(command)), seed_(seed), stop_(stop) {
     signal(SIGPIPE, SIG_IGN);  // a worker that died is an outcome, not a signal
   }
 
@@ -108,9 +109,10 @@ class WorkerEvaluator final : public StagedEvaluator {
     if (!binary.empty()) std::memcpy(binary.data(), artefact.binary.bytes.data(), binary.size());
     request["binary"] = json::binary(std::move(binary));
     json answer;
-    switch (worker_->ask(request, timeout_seconds, &answer)) {
+    switch (worker_->ask(request, timeout_seconds, stop_, &answer)) {
       case ReadState::timed_out: drop_worker(true); return TimedOut{timeout_seconds};
       case ReadState::closed: return Crashed{drop_worker(false)};
+      case ReadState::stopped: drop_worker(true); return Crashed{kStopped};
       case ReadState::frame: break;
     }
     return outcome_from_json(answer);
@@ -132,8 +134,11 @@ class WorkerEvaluator final : public StagedEvaluator {
                           {"rule", static_cast<int>(bounds.rule)},
                           {"terms", bounds.terms}};
     json answer;
-    if (worker_->ask(request, kProblemSeconds, &answer) != ReadState::frame)
-      return error_of(ErrorKind::device, "the tuning worker did not get ready", drop_worker(false));
+    switch (worker_->ask(request, kProblemSeconds, stop_, &answer)) {
+      case ReadState::frame: break;
+      case ReadState::stopped: drop_worker(true); return error_of(ErrorKind::interrupted, kStopped);
+      default: return error_of(ErrorKind::device, "the tuning worker did not get ready", drop_worker(false));
+    }
     if (answer.value("kind", "") != "ready") return error_of(ErrorKind::internal, "the tuning worker refused the problem", answer.value("text", ""));
     knows = true;
     return success();
@@ -147,6 +152,7 @@ class WorkerEvaluator final : public StagedEvaluator {
 
   std::vector<std::string> command_;
   uint64_t seed_;
+  const std::atomic<bool>* stop_;
   std::array<bool, kChecks> worker_knows_{};
   std::unique_ptr<WorkerProcess> worker_;
 };
@@ -154,8 +160,8 @@ class WorkerEvaluator final : public StagedEvaluator {
 }  // namespace
 
 std::unique_ptr<Evaluator> make_worker_evaluator(backend::Compiler& compiler, const backend::Caps& caps, const codegen::Dialect& dialect,
-                                                 std::vector<std::string> command, uint64_t seed, int jobs, double full_flops) {
-  return std::make_unique<WorkerEvaluator>(compiler, caps, dialect, std::move(command), seed, jobs, full_flops);
+                                                 std::vector<std::string> command, uint64_t seed, int jobs, const std::atomic<bool>* stop, double full_flops) {
+  return std::make_unique<WorkerEvaluator>(compiler, caps, dialect, std::move(command), seed, jobs, stop, full_flops);
 }
 
 }  // namespace rtx::tune

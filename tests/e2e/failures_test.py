@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 
+import onnx_writer as onnx
 from rtx_testing import check, environment, interrupt, make_model, program, refused, rtx, run, start, succeeds, temporary, wait_for, work
 
 real_compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
@@ -69,6 +70,29 @@ def ctrl_c_ends_a_hung_compiler(model):
         for pid in pids.read_text().split():
             check(wait_for(lambda: not os.path.exists(f"/proc/{pid}") or "Z" in open(f"/proc/{pid}/stat").read().split()[2], 3), f"{compiler.name} still runs")
         check(not left_behind(), f"Ctrl-C under {compiler.name} leaves {left_behind()}")
+
+
+def ctrl_c_ends_work_that_does_not_look():
+    """A worker in the middle of a slow candidate, and the reference in the middle of a large product: neither looks at a flag."""
+    large = work / "large.onnx"
+    onnx.model(large, onnx.node("MatMul", ["x", "y"], "z") + onnx.text(2, "large") + onnx.graph_input("x", [2000, 2000]) + onnx.graph_input("y", [2000, 2000])
+               + onnx.graph_output("z", [2000, 2000]))
+    for arguments in (["tune", "gemm", "m=400", "n=400", "k=400", "--target", "cuda-emulated", "--budget", "60"], ["verify", large, "--random", "1"],
+                      ["run", large, "--random", "1", "--target", "cuda-emulated", "--no-tune"]):
+        for again in range(2):  # the second time its kernels are there, and other work is under way
+            place = work / f"interrupted-{arguments[0]}"
+            process = start(*arguments, RTX_CACHE_DIR=place)
+            if again:
+                try:
+                    process.wait(timeout=1.5)
+                    check(False, f"rtx {arguments[0]} ends before it can be interrupted", process)
+                except subprocess.TimeoutExpired:
+                    pass
+            else:
+                check(wait_for(lambda: any(temporary.iterdir()) or any(place.glob("entries/*"))), f"rtx {arguments[0]} compiles nothing")
+            took = interrupt(process, 20)
+            check(process.returncode == 130 and took < 3, f"Ctrl-C in rtx {arguments[0]}: exit {process.returncode} after {took:.1f} s, wanted 130 within one")
+            check("interrupted" in process.stderr.read(), f"Ctrl-C in rtx {arguments[0]} is not named")
 
 
 def killed_processes_leave_nothing_for_long(model):
@@ -204,6 +228,7 @@ def main():
     model, families = make_model("tiny_model.py", "tiny.onnx"), make_model("families_model.py", "families.onnx")
     broken_compilers(model)
     ctrl_c_ends_a_hung_compiler(families)
+    ctrl_c_ends_work_that_does_not_look()
     killed_processes_leave_nothing_for_long(model)
     cleans_up_after_a_second_ctrl_c(model)
     late_output_errors(families, model)

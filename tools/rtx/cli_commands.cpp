@@ -192,8 +192,8 @@ void declare_looking(CLI::App& app, Commands& all) {
   {
     Declaration d(app, all, "tune", "one kernel without a model");
     auto& tune = all.tune;
-    d.positional("FAMILY", tune.family, "gemm, attention, norm, softmax, reduce, pointwise, movement, loopnest")->required();
-    d.group("Positionals").option("SETTINGS", tune.settings, "key=value; without any, the family's keys are listed");
+    d.positional("FAMILY", tune.family, "gemm, attention, norm, softmax, rotary, reduce, pointwise, movement, loopnest")->required();
+    d.group("Positionals").option("SETTINGS", tune.settings, "key=value; without any, the family's keys are listed and their defaults tuned");
     d.group(kSearch);
     d.option("--budget", tune.budget, "seconds to search")->check(is_amount, "SECONDS");
     d.flag("--deterministic", tune.deterministic, "stay in one numerics class");

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "bundle/bundle.h"
 #include "rtx/environment.h"
+#include "rtx/interrupt.h"
 #include "rtx/options.h"
 #include "rtx/workbench.h"
 
@@ -81,6 +82,7 @@ Result<int> cache_command(const CacheCommand& command, const Common& common, Con
     out["freed_bytes"] = freed;
     words = "freed " + human_bytes(freed);
   } else if (action == "export") {
+    const Uninterrupted until_written;
     RTX_TRY(const int64_t count, cache->export_to(command.path));
     out["entries"] = count;
     words = "wrote " + std::to_string(count) + " kernels to " + command.path;

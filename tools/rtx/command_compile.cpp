@@ -103,7 +103,10 @@ Result<int> compile_command(const CompileCommand& command, const Common& common,
     write.key = key ? &*key : nullptr;
     write.sources = !command.no_sources;
     write.constants_file = command.constants_file;
-    RTX_CHECK(bundle::write(compiled.plan, command.output, write));
+    {
+      const Uninterrupted until_written;
+      RTX_CHECK(bundle::write(compiled.plan, command.output, write));
+    }
     summary.bundle = command.output;
     auto load = load_options(bench.get(), common, console, command.unsigned_bundle);
     if (!command.sign.empty()) load.allow_unsigned = true;  // signed a moment ago with the key that was named

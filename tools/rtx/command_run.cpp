@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "import/npy.h"
+#include "rtx/interrupt.h"
 #include "rtx/options.h"
 #include "rtx/pipeline_run.h"
 #include "rtx/rebuild.h"
@@ -126,7 +127,9 @@ Result<int> run_command(const RunCommand& command, const Common& common, Console
     const std::string digest = blake2b_hex(tensor.bytes(), static_cast<size_t>(tensor.byte_size()), 16);
     outputs.push_back({{"name", plan.outputs[i].name}, {"dtype", ir::name(tensor.dtype())}, {"shape", tensor.extents()}, {"blake2b", digest}});
     rows.push_back({plan.outputs[i].name, describe(tensor), digest});
-    if (!files.empty()) RTX_CHECK(import::write_npy(files[i], tensor));
+    if (files.empty()) continue;
+    const Uninterrupted until_written;
+    RTX_CHECK(import::write_npy(files[i], tensor));
   }
   const auto report = program->report();
   out["outputs"] = outputs;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "rtx/interrupt.h"
 
 namespace rtx::tools {
 
@@ -18,6 +19,11 @@ json layers_json(const std::vector<Layer>& layers) {
   json out = json::array();
   for (const auto& layer : layers) out.push_back({{"family", layer.family}, {"ms", layer.ms}, {"steps", layer.count}});
   return out;
+}
+
+Result<double> time_unless_interrupted(Session& session) {
+  if (interrupted()) return error_of(ErrorKind::interrupted, "interrupted", "kernels tuned so far are kept in the cache", "run the command again to go on");
+  return session.time_once();
 }
 
 // Time by family: the median of several timed runs, step by step.
@@ -104,13 +110,14 @@ std::string Summary::json() const {
 
 Status measure_model(const ir::Graph& graph, const compiler::Compiled& compiled, bool baseline, const compiler::Options& options, Workbench& bench,
                      const Common& common, Console& console, Summary* summary) {
+  summary->arena_bytes = compiled.plan.arena_bytes;
+  if (bench.device().caps().has("emulated")) return success();  // times mean nothing, and take long
   const auto load = load_options(&bench, common, console, true);
   RTX_TRY(const auto inputs, plan_inputs(compiled.plan, {}, options.seed));
   RTX_TRY(auto program, runtime::Program::from_plan(compiled.plan, load));
-  summary->arena_bytes = compiled.plan.arena_bytes;
   RTX_TRY(auto synth, Session::open(program, inputs));
   synth->capture_runs();
-  std::vector<std::function<Result<double>()>> subjects = {[&] { return synth->time_once(); }};
+  std::vector<std::function<Result<double>()>> subjects = {[&] { return time_unless_interrupted(*synth); }};
   std::unique_ptr<Session> unfused;
   if (baseline) {
     RTX_TRY(compiler::Compiled plain, compile_baseline(graph, bench, options));
@@ -118,7 +125,7 @@ Status measure_model(const ir::Graph& graph, const compiler::Compiled& compiled,
     summary->baseline_regions = plain.report.regions;
     RTX_TRY(auto baseline_program, runtime::Program::from_plan(std::move(plain.plan), load));
     RTX_TRY(unfused, Session::open(std::move(baseline_program), inputs));
-    subjects.emplace_back([&] { return unfused->time_once(); });
+    subjects.emplace_back([&] { return time_unless_interrupted(*unfused); });
     // Two programs that do not compute the same are not compared. Both were checked on their own; this catches a broken library.
     RTX_CHECK(synth->run());
     RTX_CHECK(unfused->run());

@@ -145,7 +145,7 @@ Result<std::unique_ptr<Workbench>> Workbench::open(const WorkbenchOptions& optio
   if (options.workers) {
     std::vector<std::string> command = {own_program(), "worker", "--target", options.target, "--threads", std::to_string(caps.cores), "--device", std::to_string(options.device)};
     if (!options.arch.empty()) command.insert(command.end(), {"--arch", options.arch});
-    bench->evaluator_ = tune::make_worker_evaluator(*bench->compiler_, caps, bench->dialect_, std::move(command), options.seed, jobs);
+    bench->evaluator_ = tune::make_worker_evaluator(*bench->compiler_, caps, bench->dialect_, std::move(command), options.seed, jobs, &interrupted());
   } else {
     bench->evaluator_ = tune::make_in_process_evaluator(*bench->compiler_, *bench->device_, bench->dialect_, options.seed, jobs);
   }
