@@ -103,6 +103,11 @@ def values(model):
     for command in ("compile", "verify", "bench"):  # before the model is read, like everything about the target
         refused(2, "arch sm_80 cannot run here", command, "nothing.onnx", "--arch", "sm_80")
     refused(2, "arch sm_70 cannot run here", "verify", "nothing.onnx", "--target", "cuda", "--emulate", "--arch", "sm_70")
+    # What a baseline needs is missed before a kernel is compiled.
+    for arguments in (["compile", model, "--baseline"], ["bench", model, "--baseline"], ["bench", "suite", "--family", "softmax"]):
+        for target in ([], ["--target", "cuda-emulated"]):
+            process = refused(4, "no vendor library", *arguments, *target, RTX_OPENBLAS="/nonexistent.so", RTX_CACHE_DIR=work / "baseline-cache")
+            check("0/" not in process.stderr, "kernels are made before a missing library is named", process)
     for arch in ("sm_80", "sm_90a"):
         succeeds("verify", model, "--random", "1", "--target", "cuda", "--emulate", "--arch", arch)
     refused(4, "no device 1", "run", model, "--random", "1", "--device", "1")

@@ -257,6 +257,7 @@ Result<int> bench_command(const BenchCommand& given, const Common& common, Conso
   bench_options.threads = common.threads;
   bench_options.jobs = common.jobs;
   RTX_TRY(auto bench, Workbench::open(bench_options, console));
+  if (command.baseline || command.file == "suite") RTX_CHECK(bench->has_vendor_library());
   auto result = command.file == "suite" ? bench_suite(command, common, console, *bench) : bench_file(command, common, console, *bench);
   if (!result.ok()) return std::move(result).error();
   std::vector<std::string> words = {"bench", command.file};

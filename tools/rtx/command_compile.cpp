@@ -77,6 +77,7 @@ Result<int> compile_command(const CompileCommand& command, const Common& common,
   bench_options.threads = common.threads;
   bench_options.jobs = common.jobs;
   RTX_TRY(auto bench, Workbench::open(bench_options, console));
+  if (command.baseline) RTX_CHECK(bench->has_vendor_library());  // not after a minute of tuning
   std::optional<bundle::KeyPair> key;
   if (!command.output.empty()) {
     RTX_TRY(key, signing_key(command, console));

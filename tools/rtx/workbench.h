@@ -58,6 +58,11 @@ class Workbench {
   // The library of the unfused baseline, or why there is none: matrix products by OpenBLAS or cuBLASLt.
   using Vendor = std::function<std::optional<backend::KernelPlan>(const ir::Graph&)>;
   Result<Vendor> vendor_library();
+  // The same question before anything is tuned.
+  Status has_vendor_library() {
+    auto found = vendor_library();
+    return found.ok() ? success() : Status(std::move(found).error());
+  }
   // What a bench is measured against, each by its name; a library that is not here is left out with one notice.
   std::vector<std::pair<std::string, Vendor>> peers(Console& console);
 
