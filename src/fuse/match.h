@@ -73,6 +73,7 @@ std::vector<Rule> activation_rules();
 std::vector<Rule> softmax_rules();
 std::vector<Rule> rotary_rules();
 std::vector<Rule> attention_rules();
+std::vector<Rule> column_rules();     // weights of several products in one
 std::vector<Rule> decompose_rules();  // the other way, for the unfused baseline
 
 }  // namespace rtx::fuse

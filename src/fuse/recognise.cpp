@@ -115,7 +115,10 @@ ir::Graph recognise(const ir::Graph& graph, const RecogniseOptions& options, std
   RuleTable whole;
   whole.add(attention_rules());
   for (auto* rules : kParts) whole.add(rules());
-  return to_fixed_point(std::move(out), whole, log);
+  out = to_fixed_point(std::move(out), whole, log);
+  RuleTable columns;
+  columns.add(column_rules());
+  return to_fixed_point(std::move(out), columns, log);
 }
 
 }  // namespace rtx::fuse
