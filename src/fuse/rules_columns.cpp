@@ -40,13 +40,15 @@ ValueId whole_product(const Editor& editor, NodeId product) {
 
 std::optional<Rewriting> products_side_by_side(const Editor& editor, NodeId root) {
   const ValueId x = editor.node(root).inputs[0];
+  const auto own = columns_of(editor, whole_product(editor, root));
+  if (!own) return std::nullopt;
   std::vector<Columns> parts;
   Rewriting out;
   for (const NodeId reader : editor.readers(x)) {
     if (editor.node(reader).op != Op::matmul || editor.node(reader).inputs[0] != x) continue;
     const ValueId value = whole_product(editor, reader);
     const auto columns = columns_of(editor, value);
-    if (!columns || !is_moved_to_attention(editor, value) || (!parts.empty() && !go_together(editor, parts[0], *columns))) continue;
+    if (!columns || !is_moved_to_attention(editor, value) || !go_together(editor, *own, *columns)) continue;
     if (std::find(out.replaces.begin(), out.replaces.end(), value) != out.replaces.end()) continue;
     parts.push_back(*columns);
     out.covers.insert(out.covers.end(), columns->covers.begin(), columns->covers.end());

@@ -1,7 +1,7 @@
 """The least that writes an ONNX file with nothing but Python: protobuf fields by hand."""
 import struct
 
-DTYPES = {"f32": 1, "i32": 6, "i64": 7, "f64": 11}
+DTYPES = {"f32": 1, "i32": 6, "i64": 7, "f16": 10, "f64": 11, "bf16": 16}
 FORMATS = {"f32": "f", "i32": "i", "i64": "q", "f64": "d"}
 
 
@@ -26,6 +26,8 @@ def text(field, value):
 def attribute(name, value):
     if isinstance(value, float):
         body = text(1, name) + varint(2 << 3 | 5) + struct.pack("<f", value) + number(20, 1)
+    elif isinstance(value, str):
+        body = text(1, name) + text(4, value) + number(20, 3)
     elif isinstance(value, list):
         body = text(1, name) + b"".join(number(8, v) for v in value) + number(20, 7)
     else:
@@ -45,6 +47,12 @@ def tensor(name, dims, values, dtype="f32"):
 
 def raw_tensor(name, dims, raw, dtype="f32"):
     return text(5, b"".join(number(1, d) for d in dims) + number(2, DTYPES[dtype]) + text(8, name) + text(9, raw))
+
+
+def external_tensor(name, dims, location, offset, length, dtype="f32"):
+    entries = (("location", location), ("offset", str(offset)), ("length", str(length)))
+    return text(5, b"".join(number(1, d) for d in dims) + number(2, DTYPES[dtype]) + text(8, name)
+                + b"".join(text(13, text(1, key) + text(2, value)) for key, value in entries) + number(14, 1))
 
 
 def _value(field, name, dims, dtype):

@@ -23,6 +23,9 @@
 // and gives an epilogue with  void row(const T* acc, i64 batch, i64 m, i64 n, i64 count) const.
 namespace gemm {
 
+// Where the sum of factor `part` of result `i` is, when columns take turns: 8 of one, 8 of the other.
+DEVICE constexpr i64 in_turn(i64 i, int part) { return i / 8 * 16 + i % 8 + part * 8; }
+
 enum class BSource {
   panels,  // packed beforehand by pack_panel: [matrix][panel][k][NR], the last panel padded with zeros
   rows,    // read in place: b_col == 1; a ragged last panel is copied first

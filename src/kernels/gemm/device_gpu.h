@@ -12,12 +12,14 @@
 //   ROW_THREADS                     neighbouring threads that share a row of the epilogue
 //   a_offset(batch), b_offset(batch)
 // and gives an epilogue with  void row(const T* sums, i64 batch, i64 m, i64 n, i64 count, int place) const: `count` finished
-// elements of row m from column n on, dealt to ROW_THREADS threads of which this one is number `place`.
+// sums of row m from column n on, dealt to ROW_THREADS threads of which this one is number `place`.
 namespace gemm {
 
 DEVICE constexpr i64 least(i64 a, i64 b) { return a < b ? a : b; }
 DEVICE constexpr i64 greatest(i64 a, i64 b) { return a > b ? a : b; }
 DEVICE constexpr i64 parts(i64 x, i64 size) { return (x + size - 1) / size; }
+// Where the sum of factor `part` of result `i` is, when columns take turns: 8 of one, 8 of the other.
+DEVICE constexpr i64 in_turn(i64 i, int part) { return i / 8 * 16 + i % 8 + part * 8; }
 
 // V at p, which is aligned to it (16 bytes at most).
 template <class V, class S> DEVICE V aligned(const S* p) {

@@ -12,6 +12,7 @@
 //   A_BATCHES, B_BATCHES, C_BATCHES          the view has the batch as third dimension
 //   BOXES                                    of 64 x 64 results on their way out through a view of C (InView); 0: C leaves by rows (InRows) or
 //                                            as sums of one part (InParts)
+//   IN_TURN                                  columns take turns (in_turn): a result has two sums
 //   OTHER_VIEW, OTHER_BATCHES                each box first brings what one more view has there (a residual, say), while the tile is multiplied
 //   REGISTERS_COPY, REGISTERS_MULTIPLY       a thread's, dealt anew at the start; 0: as launched
 // Every element is one chain over K in steps of 16, whatever the parameters but SPLIT.
@@ -192,7 +193,10 @@ template <class T> DEVICE vec<f32, 2> unpacked(u32 x) { return convert<f32>(__bu
 // `pair` may be asked beyond C's edges, where it gets the nearest place inside; the view drops what is outside.
 template <class P, class C, class O, class Epilogue> struct InView {
   using G = WgmmaTile<P>;
-  static constexpr int all = G::bands * G::pieces;  // boxes of a warpgroup's part of a tile
+  static constexpr int per = P::IN_TURN ? 2 : 1;          // sums of a result
+  static constexpr int pieces = G::pieces / per;          // boxes across a tile
+  static constexpr int all = G::bands * pieces;           // of a warpgroup's part of a tile
+  static constexpr int N = int(P::N) / per;
   const TensorMap* view;
   const TensorMap* other;
   Epilogue epilogue;
@@ -205,7 +209,7 @@ template <class P, class C, class O, class Epilogue> struct InView {
   // One thread: box k gets what `other` has there.
   DEVICE void fetch(void* room, const Tile& tile, int row, int part) {
     const u32 k = used + u32(part);
-    const int m = tile.m + row + part / G::pieces * 64, n = tile.n + part % G::pieces * 64;
+    const int m = tile.m + row + part / pieces * 64, n = tile.n / per + part % pieces * 64;
     mbarrier_expect(arrived(k), 8192);
     if constexpr (P::OTHER_BATCHES) load_view(box_at(room, k), other, arrived(k), n, m, tile.batch);
     else load_view(box_at(room, k), other, arrived(k), n, m);
@@ -221,8 +225,8 @@ template <class P, class C, class O, class Epilogue> struct InView {
     const int own = warpgroup(), line = wave() % 4 * 16;
     const bool first = thread() % 128 == 0;
     UNROLL for (int i = 0; i < G::bands; ++i)
-      UNROLL for (int piece = 0; piece < G::pieces; ++piece) {
-        const int part = i * G::pieces + piece;
+      UNROLL for (int piece = 0; piece < pieces; ++piece) {
+        const int part = i * pieces + piece;
         const u32 k = used + u32(part);
         u8* const box = box_at(room, k);
         if constexpr (P::OTHER_VIEW) {
@@ -231,17 +235,19 @@ template <class P, class C, class O, class Epilogue> struct InView {
           if (first) store_view_wait_read<P::BOXES - 1>();
           barrier(own, 128);
         }
-        const int m = tile.m + row + i * 64, n = tile.n + piece * 64;
+        const int m = tile.m + row + i * 64, n = tile.n / per + piece * 64;
         UNROLL for (int j = 0; j < 4; ++j) {
-          if (n + j * 16 >= int(P::N)) continue;  // a block of its own in the text, or the compiler mixes the steps and runs out of registers
+          if (n + j * 16 >= N) continue;  // a block of its own in the text, or the compiler mixes the steps and runs out of registers
           const int to = line + wave_lane() % 16, chunk = j * 2 + wave_lane() / 16;
           u8* const place = box + to * 128 + (chunk ^ (to & 7)) * 16;
           u32 r[4] = {};
           if constexpr (P::OTHER_VIEW) load_matrix(r, place);
           UNROLL for (int q = 0; q < 4; ++q) {
             const int at_m = m + line + wave_lane() / 4 + q % 2 * 8, at_n = n + j * 16 + q / 2 * 8 + wave_lane() % 4 * 2;
-            const auto two = by_lane<vec<f32, 2>>([&](int e) { return sums[i][piece * 32 + j * 8 + q * 2 + e]; });
-            r[q] = packed<C>(epilogue.pair(two, unpacked<O>(r[q]), tile.batch, at_m < int(P::M) ? at_m : int(P::M) - 1, at_n < int(P::N) ? at_n : int(P::N) - 2));
+            // 8 columns are 4 sums of a thread, two of each of its rows.
+            const int eight = (piece * 8 + j * 2 + q / 2) * per;
+            const auto sums_of = [&](int part_of) { return by_lane<vec<f32, 2>>([&](int e) { return sums[i][(eight + part_of) * 4 + q % 2 * 2 + e]; }); };
+            r[q] = packed<C>(epilogue.pair(sums_of(0), sums_of(per - 1), unpacked<O>(r[q]), tile.batch, at_m < int(P::M) ? at_m : int(P::M) - 1, at_n < N ? at_n : N - 2));
           }
           store_matrix(place, r);
         }

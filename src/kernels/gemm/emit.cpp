@@ -48,10 +48,13 @@ void print_epilogue(Source& s, const Problem& p, const Tiling& t) {
   loop.inner = Problem::n_variable;
   loop.begin = "n";
   loop.count = "count";
-  loop.begin_alignment = t.nr;
-  loop.vector_width = int(t.lanes);
+  loop.begin_alignment = p.in_turn ? t.nr / 2 : t.nr;
+  loop.vector_width = int(p.in_turn ? std::min<int64_t>(t.lanes, 8) : t.lanes);
   loop.outer = {{Problem::batch_variable, "batch"}, {Problem::m_variable, "m"}};
-  loop.leaf = [type](int, int width, const std::string& i) { return "load<vec<" + type + ", " + std::to_string(width) + ">>(acc + " + i + ")"; };
+  loop.leaf = [type, &p](int which, int width, const std::string& i) {
+    return "load<vec<" + type + ", " + std::to_string(width) + ">>(acc + " + (p.in_turn ? "gemm::in_turn(" + i + ", " + number(which) + ")" : i) + ")";
+  };
+  if (p.in_turn) s.line("n /= 2, count /= 2;");
   codegen::print_row(s, p.epilogue, loop);
   s.close();
   s.close(";");

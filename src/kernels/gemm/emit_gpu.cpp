@@ -106,24 +106,26 @@ void print_epilogue(Source& s, const Problem& p, int64_t threads, int64_t begin_
     codegen::RowLoop two = loop;
     two.at = "0";
     two.begin_alignment = two.vector_width = 2;
-    two.leaf = [](int which, int, const std::string&) { return std::string(which == 0 ? "sums" : "other"); };
+    constexpr int kOther = 2;  // a leaf beside the sums
+    two.leaf = [](int which, int, const std::string&) { return std::string(which == 0 ? "sums" : which == kOther ? "other" : "second"); };
     codegen::ElementDag dag = without_stores(p.epilogue);
-    if (other >= 0) dag.elements[size_t(other)].kind = codegen::Element::Kind::leaf, dag.elements[size_t(other)].leaf = 1;
+    if (other >= 0) dag.elements[size_t(other)].kind = codegen::Element::Kind::leaf, dag.elements[size_t(other)].leaf = kOther;
     two.after = [&](Source& source, int, const std::string&, const std::function<std::string(int)>& value) {
       source.line("return " + value(p.epilogue.stores.front().value) + ";");
     };
-    s.open("DEVICE vec<" + type + ", 2> pair(const vec<" + type + ", 2>& sums, [[maybe_unused]] const vec<" + type + ", 2>& other, [[maybe_unused]] i64 batch, [[maybe_unused]] i64 m, [[maybe_unused]] i64 n) const");
+    s.open("DEVICE vec<" + type + ", 2> pair(const vec<" + type + ", 2>& sums, [[maybe_unused]] const vec<" + type + ", 2>& second, [[maybe_unused]] const vec<" + type + ", 2>& other, [[maybe_unused]] i64 batch, [[maybe_unused]] i64 m, [[maybe_unused]] i64 n) const");
     codegen::print_row(s, dag, two);
     s.close();
   } else {
     loop.count = "count";
-    loop.begin_alignment = begin_alignment;
+    loop.begin_alignment = p.in_turn ? begin_alignment / 2 : begin_alignment;
     loop.vector_width = row_width(p);
     loop.lane = "place";
     loop.lanes = threads;
-    loop.leaf = [&](int, int width, const std::string& i) { return leaf(width, i); };
+    loop.leaf = [&](int which, int width, const std::string& i) { return leaf(width, p.in_turn ? "gemm::in_turn(" + i + ", " + number(which) + ")" : i); };
     s.open("DEVICE void row([[maybe_unused]] const " + type +
            "* sums, [[maybe_unused]] i64 batch, [[maybe_unused]] i64 m, [[maybe_unused]] i64 n, i64 count, int place) const");
+    if (p.in_turn) s.line("n /= 2, count /= 2;");
     codegen::print_row(s, p.epilogue, loop);
     s.close();
   }

@@ -32,6 +32,7 @@ void print_shape(Source& s, const Problem& p, const Params& x, const Tiling& t, 
   s.line("static constexpr i64 M = " + number(p.m) + ", N = " + number(p.n) + ", K = " + number(p.k) + ", BATCHES = " + number(p.batches) + ";");
   s.line("static constexpr int BM = " + number(x.block_m) + ", BN = " + number(x.block_n) + ", STAGES = " + number(x.stages) + ", CONSUMERS = " + number(x.waves_m) +
          ", RASTER = " + number(x.raster) + ", BOXES = " + number(wgmma_boxes(x)) + ";");
+  s.line(std::string("static constexpr bool IN_TURN = ") + word(p.in_turn) + ";");
   s.line(std::string("static constexpr bool PING_PONG = ") + word(x.schedule == 1) + ", OTHER_VIEW = " + word(other) + ";");
   s.line(std::string("static constexpr bool A_ALONG_K = ") + word(a.along_k) + ", B_ALONG_K = " + word(b.along_k) + ";");
   s.line(std::string("static constexpr bool A_BATCHES = ") + word(a.batches) + ", B_BATCHES = " + word(b.batches) + ", C_BATCHES = " + word(c && c->batches) + ", OTHER_BATCHES = " +

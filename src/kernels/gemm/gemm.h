@@ -11,6 +11,9 @@
 // On a GPU a group computes a block of C by one of three main loops (Loop), K may be shared by several groups whose f32 sums a second
 // launch adds in order, and the epilogue's rows are dealt to threads; the order along K is part of the numerics class.
 //
+// Where the epilogue joins two products of one A (act(A Bg) * (A Bu)), B's columns take turns, 8 of one and 8 of the other, so that both
+// sums of a result are in one place: `in_turn`. Results then have half of B's columns.
+//
 // f32, f16 and bf16 compute in f32; f64 in f64; 32- and 64-bit integers in themselves (modulo 2^bits).
 #include <cstdint>
 #include <string>
@@ -41,7 +44,9 @@ struct Problem {
   ir::DType arithmetic = ir::DType::f32;
   int64_t b_matrices = 1;    // different B among the batches
   codegen::Index b_matrix;   // which of them a batch uses
-  codegen::ElementDag epilogue;
+  codegen::ElementDag epilogue;  // over (batch, m, n), n a column of the result; leaf 0 is the sum, or with `in_turn` leaves 0 and 1 are both
+  bool in_turn = false;
+  int64_t result_columns() const { return in_turn ? n / 2 : n; }
   bool empty() const { return batches == 0 || m == 0 || n == 0; }
 };
 

@@ -144,6 +144,10 @@ TEST(GemmWgmma, every_kind_of_kernel_compiles_with_nothing_spilled) {
        {"block_m=128 block_n=256 schedule=0 waves_m=2 finish=0 raster=8 stages=4"}},
       {"a: bf16[512,512]; b: bf16[512,512]; c: bf16[512]; y = matmul(a, b, trans_a=1, trans_b=1); z = add(y, c); g = relu(z); return g",
        {"block_m=64 block_n=64 schedule=0 waves_m=1 finish=1 raster=8 stages=8"}},
+      {"a: bf16[4096,4096]; b: bf16[4096,8192]; y = matmul(a, b); r = reshape(y): [4096,512,2,8]; gs = slice(r, starts=[0,0,0,0], steps=[1,1,1,1]): [4096,512,1,8]; g = reshape(gs): [4096,4096];"
+       " us = slice(r, starts=[0,0,1,0], steps=[1,1,1,1]): [4096,512,1,8]; u = reshape(us): [4096,4096]; s = silu(g); z = mul(s, u); return z",
+       {"block_m=128 block_n=128 schedule=1 waves_m=2 finish=1 raster=8 stages=5", "block_m=128 block_n=256 schedule=0 waves_m=2 finish=1 raster=8 stages=4",
+        "block_m=256 block_n=128 schedule=0 waves_m=2 finish=1 raster=8 stages=4", "block_m=128 block_n=192 schedule=0 waves_m=2 finish=0 raster=8 stages=4"}},
   };
   const auto compiler = cuda::make_compiler(cuda::testing::options_here());
   for (const auto& variant : variants)
@@ -190,6 +194,15 @@ testing::TestCase shrunken(const std::string& line) {
       {"gate", "s = silu(y); g = mul(s, c); return g, y"},
       {"heads", "r = reshape(y): [" + m + ",4," + std::to_string(std::atoi(n.c_str()) / 4) + "]; t = transpose(r, perm=[1,0,2]); return t"},
       {"f32", "z = cast(y): f32; return z"},
+      {"turns", [&] {
+         const int64_t half = std::atoll(n.c_str()) / 2;
+         const std::string b = batches > 1 ? std::to_string(batches) + "," : "", zeros = batches > 1 ? "0,0," : "0,", ones = batches > 1 ? "1,1," : "1,";
+         const auto factor = [&](const char* name, const char* part) {
+           return std::string(name) + "s = slice(r, starts=[" + zeros + "0," + part + ",0], steps=[" + ones + "1,1,1]): [" + b + m + "," + std::to_string(half / 8) + ",1,8]; " + name + " = reshape(" + name +
+                  "s): [" + b + m + "," + std::to_string(half) + "]; ";
+         };
+         return "r = reshape(y): [" + b + m + "," + std::to_string(half / 8) + ",2,8]; " + factor("g", "0") + factor("u", "1") + "s = silu(g); z = mul(s, u); return z";
+       }()},
   };
   const auto end = ends.find(epilogue);
   if (end == ends.end()) return {};

@@ -15,8 +15,9 @@ std::string number(int64_t value);
 int row_width(const Problem& problem);  // elements of a vector of the epilogue: 16 bytes of the widest type stored
 // Threads that share a row of `columns`: a power of two, so that a wave takes whole rows.
 int64_t row_threads(int64_t columns, int64_t width);
-// "struct Epilogue": its row(), dealt to `threads`, and with `pairs` also pair(), which gives the one value stored. `begin_alignment`: of
-// a row's first column; `leaf`: the sums at an offset; `other`: the load whose value pair() is given, or -1.
+// "struct Epilogue": its row(), dealt to `threads`, or with `pairs` pair(), which gives the one value stored of two neighbours (their sums,
+// both where columns take turns). `begin_alignment`: of a row's first column; `leaf`: the sums at an offset; `other`: the load whose value
+// pair() is given, or -1.
 using Leaf = std::function<std::string(int width, const std::string& i)>;
 void print_epilogue(codegen::Source& source, const Problem& problem, int64_t threads, int64_t begin_alignment, const Leaf& leaf, bool pairs = false,
                     int other = -1);

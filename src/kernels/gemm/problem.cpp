@@ -68,6 +68,52 @@ Index matrix_of_batch(const std::vector<Index>& b_batch, const std::vector<int64
   return out;
 }
 
+// What stands in the body for the two factors of columns that take turns: the reshapes behind both slices of [.., n / 16, 2, 8].
+constexpr int64_t kTurn = 8;
+struct Turns {
+  ir::ValueId first = ir::kNoValue, second = ir::kNoValue;
+};
+std::optional<Turns> turns_of(const ir::Graph& body, int64_t n) {
+  if (n % (2 * kTurn) != 0) return std::nullopt;
+  const auto readers = body.readers();
+  const auto only_reader = [&](ir::ValueId value, ir::Op op) -> const ir::Node* {
+    const auto& of_value = readers[size_t(value)];
+    return of_value.size() == 1 && body.node(of_value[0]).op == op ? &body.node(of_value[0]) : nullptr;
+  };
+  for (const auto& apart : body.nodes) {
+    if (apart.op != ir::Op::reshape) continue;
+    const auto from = body.extents(apart.inputs[0]), to = body.extents(apart.outputs[0]);
+    if (to.size() < 3 || from.back() != n || !std::equal(to.end() - 3, to.end(), std::vector<int64_t>{n / (2 * kTurn), 2, kTurn}.begin())) continue;
+    Turns out;
+    for (const ir::NodeId reader : readers[size_t(apart.outputs[0])]) {
+      const ir::Node& slice = body.node(reader);
+      const ir::Node* joined = slice.op == ir::Op::slice ? only_reader(slice.outputs[0], ir::Op::reshape) : nullptr;
+      if (!joined || body.extents(slice.outputs[0])[to.size() - 2] != 1 || body.extents(joined->outputs[0]).back() != n / 2) return std::nullopt;
+      (slice.attributes.integers("starts")[to.size() - 2] == 0 ? out.first : out.second) = joined->outputs[0];
+    }
+    if (out.first != ir::kNoValue && out.second != ir::kNoValue) return out;
+  }
+  return std::nullopt;
+}
+
+Result<codegen::ElementDag> lower_turns(const ir::Graph& body, ir::ValueId product, const Turns& turns, const std::vector<Index>& rows, int64_t n) {
+  codegen::Lowering lowering(body);
+  const Index column = Index::variable(Problem::n_variable, n / 2), first = column / kTurn * (2 * kTurn) + column % kTurn;
+  const auto at = [&](const Index& last) {
+    auto out = rows;
+    out.push_back(last);
+    return out;
+  };
+  lowering.define_leaf(product, 0, at(first));
+  lowering.define_leaf(product, 1, at(first + kTurn));
+  for (size_t k = 0; k < body.outputs.size(); ++k) {
+    RTX_TRY(const auto stored, codegen::output_coordinates(body, turns.first, body.outputs[k], at(column)));
+    RTX_TRY(const int value, lowering.element(body.outputs[k], stored));
+    RTX_CHECK(lowering.store(static_cast<int>(k), stored, value));
+  }
+  return lowering.take();
+}
+
 // Without a batch dimension in B, [batch, m] is one long m, if A's rows are evenly spaced over both.
 Result<Problem> bind(const ir::Graph& body, const ir::Node& node, bool join_batch) {
   const auto a_extents = body.extents(node.inputs[0]), b_extents = body.extents(node.inputs[1]);
@@ -119,6 +165,11 @@ Result<Problem> bind(const ir::Graph& body, const ir::Node& node, bool join_batc
 
   std::vector<Index> at = batch;
   at.push_back(m);
+  if (const auto turns = turns_of(body, p.n); turns && p.arithmetic == ir::DType::f32) {
+    p.in_turn = true;
+    RTX_TRY(p.epilogue, lower_turns(body, node.outputs[0], *turns, at, p.n));
+    return p;
+  }
   at.push_back(n);
   RTX_TRY(p.epilogue, codegen::lower_epilogue(body, node.outputs[0], 0, at));
   return p;
@@ -150,7 +201,7 @@ std::string Family::key(const Problem& p) {
   };
   return "gemm " + std::string(ir::name(p.arithmetic)) + " " + std::to_string(p.batches) + "x" + std::to_string(p.m) + "x" +
          std::to_string(p.n) + "x" + std::to_string(p.k) + "; a " + matrix(p.a) + "; b " + matrix(p.b) + " matrix " + p.b_matrix.text() +
-         " of " + std::to_string(p.b_matrices) + "; " + p.epilogue.text();
+         " of " + std::to_string(p.b_matrices) + (p.in_turn ? "; columns in turn; " : "; ") + p.epilogue.text();
 }
 
 }  // namespace rtx::kernels::gemm

@@ -33,6 +33,10 @@ Axes axes_of(const Problem& p, const backend::Caps& caps) {
   for (const int64_t mr : wide ? std::vector<int64_t>{8, 12, 14} : std::vector<int64_t>{4, 6}) add_once(axes.mr, std::min(mr, rows));
   for (const int64_t v : {1, 2, 3, 4, 8})
     if (v == 1 || (v <= row_vectors && (v < 4 || rows <= 4))) axes.vectors.push_back(v);
+  if (p.in_turn && lanes < 8) {  // panels of 16 columns
+    axes.vectors = {16 / lanes};
+    add_once(axes.mr, std::min<int64_t>(2, rows));
+  }
   for (const int64_t tiles : {2, 4, 8, 16}) add_once(axes.mc, std::min(tiles, ceil_div(rows, axes.mr.front())));
   for (const int64_t panels : {1, 4, 16, 64}) add_once(axes.nc, std::min(panels, row_vectors));
   for (const int64_t kc : {256, 512, 1024}) add_once(axes.kc, std::clamp<int64_t>(p.k, 1, kc));
@@ -117,6 +121,7 @@ Space<Params> with_rules(const Problem& p, const backend::Caps& caps, const Axes
       .require("sizes are positive", [=](const Params& x) { return x.mr > 0 && x.vectors > 0 && x.mc > 0 && x.nc > 0 && x.kc > 0 && x.vectors <= 8; })
       .require("accumulators, one row of B and one element of A fit the registers",
                [=](const Params& x) { return x.mr * x.vectors + x.vectors + 1 <= registers; })
+      .require("columns that take turns come in sixteens", [=, in_turn = p.in_turn](const Params& x) { return !in_turn || bits / 8 / element * x.vectors % 16 == 0; })
       .require("B's panel takes at most the L1 cache twice",
                [=](const Params& x) { return x.kc * x.vectors * (bits / 8) <= 2 * l1; })
       .require("A's block takes at most three quarters of the L2 cache",

@@ -237,6 +237,8 @@ Space<Params> with_rules(const Problem& p, const backend::Caps& caps, const Axes
                  const int64_t wm = x.block_m / x.waves_m, wn = x.block_n / x.waves_n;
                  return x.waves_m == 1 || x.waves_n == 1 ? wm * 8 >= wn && wm <= wn * 4 : wm * 4 >= wn && wm <= wn * 4;
                })
+      .require("columns that take turns come in sixteens",
+               [=, in_turn = p.in_turn](const Params& x) { return !in_turn || on_views(Loop(x.loop)) || (streams(Loop(x.loop)) ? x.block_n : x.block_n / x.waves_n) % 16 == 0; })
       .require("every part of K has at least 64 elements",
                [=](const Params& x) { return x.split == 1 || (x.split <= 64 && (x.split - 1) * tiling(p, x).split_k + 64 <= k); })
       .require("groups have 32 threads to what the device allows", [=](const Params& x) { return tiling(p, x).threads <= std::min<int64_t>(512, threads); })

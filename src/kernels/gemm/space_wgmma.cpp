@@ -75,7 +75,7 @@ bool varies_everywhere(const codegen::Element& e) {
 }
 
 // The epilogue is a few operations on each sum.
-bool is_light(const Problem& p) { return p.epilogue.flops() <= 8; }
+bool is_light(const Problem& p) { return p.epilogue.flops() <= (p.in_turn ? 16 : 8); }
 
 // Elements that the tiles of one wave need, for bands of `raster`.
 double touched(const Params& x, double cores, int64_t raster) {
@@ -93,7 +93,7 @@ std::optional<View> view_of_c(const Problem& p) {
   const auto& store = p.epilogue.stores.front();
   const auto& buffer = p.epilogue.buffers[size_t(store.buffer)];
   int64_t m_step = 0, n_step = 0;
-  if (!is_16_bit(buffer.dtype) || p.n % 2 != 0 || !store.offset.affine_in(Problem::n_variable, 1, &n_step) || n_step != 1 ||
+  if (!is_16_bit(buffer.dtype) || p.result_columns() % 2 != 0 || !store.offset.affine_in(Problem::n_variable, 1, &n_step) || n_step != 1 ||
       !store.offset.affine_in(Problem::m_variable, 1, &m_step))
     return std::nullopt;
   int varying = 0;
@@ -103,8 +103,8 @@ std::optional<View> view_of_c(const Problem& p) {
     if (e.guard >= 0 || varying > 1) return std::nullopt;
   }
   const codegen::Index first = store.offset.substitute({{Problem::m_variable, codegen::Index(0)}, {Problem::n_variable, codegen::Index(0)}});
-  if (p.m > 1 && m_step < p.n) return std::nullopt;  // rows that are apart: boxes must not meet
-  return matrix_view_of(first, buffer.dtype, p.n, p.m, m_step, p.batches);
+  if (p.m > 1 && m_step < p.result_columns()) return std::nullopt;  // rows that are apart: boxes must not meet
+  return matrix_view_of(first, buffer.dtype, p.result_columns(), p.m, m_step, p.batches);
 }
 
 int other_load(const Problem& p) {
@@ -120,7 +120,7 @@ std::optional<View> view_of_other(const Problem& p) {
   const ir::DType dtype = p.epilogue.buffers[size_t(e.buffer)].dtype;
   int64_t m_step = 0, n_step = 0;
   if (!is_16_bit(dtype) || !e.offset.affine_in(Problem::n_variable, 1, &n_step) || n_step != 1 || !e.offset.affine_in(Problem::m_variable, 1, &m_step)) return std::nullopt;
-  return matrix_view_of(e.offset.substitute({{Problem::m_variable, codegen::Index(0)}, {Problem::n_variable, codegen::Index(0)}}), dtype, p.n, p.m, m_step, p.batches);
+  return matrix_view_of(e.offset.substitute({{Problem::m_variable, codegen::Index(0)}, {Problem::n_variable, codegen::Index(0)}}), dtype, p.result_columns(), p.m, m_step, p.batches);
 }
 
 bool is_capable(const backend::Caps& caps) { return caps.has("tma") && caps.has("wgmma") && caps.has("mbarrier"); }
@@ -189,7 +189,7 @@ std::vector<int64_t> wgmma_values(const Problem& p, const backend::Caps& caps, i
     return x.block_m == 64 ? std::vector<int64_t>{1} : x.block_m == 192 ? std::vector<int64_t>{3} : std::vector<int64_t>{2};
   }
   if (axis == &Params::finish) {
-    if (x.split > 1 || !is_light(p) || !view_of_c(p)) return {0};
+    if (x.split > 1 || !is_light(p) || !view_of_c(p) || (p.in_turn && x.block_n % 128 != 0)) return {0};
     if (other_load(p) < 0) return {1};
     return view_of_other(p) ? std::vector<int64_t>{2, 0} : std::vector<int64_t>{0};
   }
@@ -235,6 +235,7 @@ void wgmma_rules(Space<Params>& space, const Problem& p, const backend::Caps& ca
                [=](const Params& x) { return other(x) || x.finish == 0 || (view && x.split == 1 && (varies ? x.finish == 2 && other_view : x.finish == 1)); })
       .require("what is computed beside the sums, or by rows from 128 of them a thread at most, fits the registers",
                [=](const Params& x) { return other(x) || (x.finish > 0 ? light : shape_of(x).sums <= 128); })
+      .require("boxes of results have both factors of columns that take turns", [=, in_turn = p.in_turn](const Params& x) { return other(x) || x.finish == 0 || !in_turn || x.block_n % 128 == 0; })
       .require("a ring has 2 to 8 stages", [=](const Params& x) { return other(x) || (x.stages >= 2 && x.stages <= 8); })
       .require("tiles go in bands of 1 to 64", [=](const Params& x) { return other(x) || (x.raster != 0 && std::abs(x.raster) <= 64); })
       .require("tiles are fewer than 2^30", [=](const Params& x) { return other(x) || wgmma_tiling(p, x).groups < (int64_t(1) << 30); });
