@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <thread>
 
@@ -153,23 +154,28 @@ std::string four_threads_may_launch_at_once(Bench& bench) {
 }
 
 std::string time_is_positive_and_grows_with_the_work(Bench& bench) {
-  const Memory memory(bench.device(), 4 * 100003);
+  constexpr int64_t kGroups = 10007;
+  const Memory memory(bench.device(), 4 * kGroups);
   RTX_HOLDS_OR_RETURN(memory.pointer, memory.error);
-  RTX_DONE_OR_RETURN(bench.device().fill(memory.pointer, std::byte{0}, 4 * 100003, nullptr));
+  RTX_DONE_OR_RETURN(bench.device().fill(memory.pointer, std::byte{0}, 4 * kGroups, nullptr));
   RTX_DONE_OR_RETURN(bench.kernel("conformance_count"));
-  const auto time = [&](int launches) {
-    return bench.device().time(nullptr, [&]() -> Status {
-      for (int i = 0; i < launches; ++i)
-        RTX_CHECK(launch(bench, "conformance_count", 100003, {memory.pointer}));
-      return success();
-    });
+  // The best of several: a busy machine makes any one of them long. The first ones warm it up.
+  const auto time = [&](int launches) -> Result<double> {
+    double best = 1e30;
+    for (int again = 0; again < 5; ++again) {
+      RTX_TRY(const double seconds, bench.device().time(nullptr, [&]() -> Status {
+        for (int i = 0; i < launches; ++i) RTX_CHECK(launch(bench, "conformance_count", kGroups, {memory.pointer}));
+        return success();
+      }));
+      best = std::min(best, seconds);
+    }
+    return best;
   };
-  RTX_DONE_OR_RETURN(time(5));  // warm
-  const auto little = time(1), much = time(200);
+  const auto little = time(1), much = time(20);
   RTX_DONE_OR_RETURN(little);
   RTX_DONE_OR_RETURN(much);
   RTX_HOLDS_OR_RETURN(*little > 0, "one launch took " + std::to_string(*little) + " s");
-  RTX_HOLDS_OR_RETURN(*much > *little, "200 launches took no longer than one");
+  RTX_HOLDS_OR_RETURN(*much > *little, "20 launches took no longer than one");
   return {};
 }
 

@@ -38,11 +38,7 @@ KERNEL(two_groups, 1, 32, 1) { if (thread() == 0) ARG(i32, 0)[0] = i32(group());
 )";
 
 Rig& faults_rig() {
-  static Rig instance(kFaultKernels, [] {
-    Options options = Rig::checked();
-    options.seconds = 0.3;
-    return options;
-  }());
+  static Rig instance(kFaultKernels, Rig::checked());
   return instance;
 }
 
@@ -82,10 +78,13 @@ TEST(EmulatorFaults, a_wild_address_names_its_thread_and_the_nearest_memory) {
 }
 
 TEST(EmulatorFaults, an_endless_loop_ends_at_its_time_with_and_without_barriers) {
-  void* const flag = faults_rig().put(std::vector<int32_t>(64));
-  EXPECT_SAYS(faults_rig().launch("endless", {1, 64, 0}, {flag}), "of group 0 did not end within its time");
-  EXPECT_SAYS(faults_rig().launch("endless_with_barriers", {1, 64, 0}, {flag}), "did not end within its time");
-  EXPECT_SAYS(faults_rig().launch("endless", {16, 64, 0}, {flag}), "did not end within its time");
+  Options impatient = Rig::checked();
+  impatient.seconds = 0.3;
+  Rig rig(kFaultKernels, impatient);
+  void* const flag = rig.put(std::vector<int32_t>(64));
+  EXPECT_SAYS(rig.launch("endless", {1, 64, 0}, {flag}), "of group 0 did not end within its time");
+  EXPECT_SAYS(rig.launch("endless_with_barriers", {1, 64, 0}, {flag}), "did not end within its time");
+  EXPECT_SAYS(rig.launch("endless", {16, 64, 0}, {flag}), "did not end within its time");
   expect_usable();
 }
 
