@@ -6,6 +6,8 @@ if(TARGET rtx)
     COMMAND Python3::Interpreter "${CMAKE_CURRENT_LIST_DIR}/bundle_test.py" "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}")
   add_test(NAME e2e.compile
     COMMAND Python3::Interpreter "${CMAKE_CURRENT_LIST_DIR}/compile_test.py" "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}")
+  add_test(NAME e2e.bench
+    COMMAND Python3::Interpreter "${CMAKE_CURRENT_LIST_DIR}/bench_test.py" "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}")
   add_test(NAME e2e.usage
     COMMAND Python3::Interpreter "${CMAKE_CURRENT_LIST_DIR}/usage_test.py" "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}")
   add_test(NAME e2e.hostile
@@ -20,7 +22,7 @@ if(TARGET rtx)
     COMMAND Python3::Interpreter "${CMAKE_CURRENT_LIST_DIR}/blocks_test.py" "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}")
   add_test(NAME e2e.pains
     COMMAND Python3::Interpreter "${CMAKE_CURRENT_LIST_DIR}/pains_test.py" "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}")
-  set_tests_properties(e2e.embed e2e.bundle e2e.compile e2e.usage e2e.hostile e2e.blocks e2e.pains e2e.failures e2e.deterministic PROPERTIES LABELS e2e TIMEOUT 600)
+  set_tests_properties(e2e.embed e2e.bundle e2e.compile e2e.bench e2e.usage e2e.hostile e2e.blocks e2e.pains e2e.failures e2e.deterministic PROPERTIES LABELS e2e TIMEOUT 600)
   set_tests_properties(e2e.deterministic_5_processes PROPERTIES LABELS whole TIMEOUT 900)
   if(RTX_SANITIZE)  # the installed archives would need the sanitizers' libraries, and start-up is timed
     set_tests_properties(e2e.embed e2e.bundle PROPERTIES DISABLED TRUE)

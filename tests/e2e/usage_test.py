@@ -104,7 +104,7 @@ def values(model):
         refused(2, "arch sm_80 cannot run here", command, "nothing.onnx", "--arch", "sm_80")
     refused(2, "arch sm_70 cannot run here", "verify", "nothing.onnx", "--target", "cuda", "--emulate", "--arch", "sm_70")
     # What a baseline needs is missed before a kernel is compiled.
-    for arguments in (["compile", model, "--baseline"], ["bench", model, "--baseline"], ["bench", "suite", "--family", "softmax"]):
+    for arguments in (["compile", model, "--baseline"], ["bench", model, "--baseline"], ["bench", "suite", "--family", "gemm", "--baseline"]):
         for target in ([], ["--target", "cuda-emulated"]):
             process = refused(4, "no vendor library", *arguments, *target, RTX_OPENBLAS="/nonexistent.so", RTX_CACHE_DIR=work / "baseline-cache")
             check("0/" not in process.stderr, "kernels are made before a missing library is named", process)

@@ -71,7 +71,7 @@ class Declaration {
     auto* budget = option("--budget", options.budget, "seconds to search for faster kernels, whole model (0: validated first picks)")->check(is_amount, "SECONDS");
     auto* per_op = option("--budget-per-op", options.budget_per_op, "seconds to search for one kernel at most")->check(is_amount, "SECONDS");
     flag("--deterministic", options.deterministic, "same bytes on every run, process and cache state");
-    flag("--no-tune", options.no_tune, "take validated first picks")->excludes(budget)->excludes(per_op);
+    flag("--no-tune,--first-pick", options.no_tune, "take validated first picks")->excludes(budget)->excludes(per_op);
   }
 
   // Ends the declaration: the options that all commands have, and what the command does.
@@ -160,17 +160,20 @@ void declare_looking(CLI::App& app, Commands& all) {
     d.group(kTiming);
     d.flag("--layers", bench.layers, "time of every region");
     d.flag("--baseline", bench.baseline, "the unfused baseline, interleaved in the same run");
+    d.option("--group", bench.group, "with suite: one group, or all whose names begin so (gemm)");
     d.option("--family", bench.family, "with suite: one family only");
     d.flag("--peers", bench.peers, "with suite: vendor libraries, interleaved in the same run");
+    d.flag("--list", bench.list, "with suite: say what would be timed");
+    d.option("--sustained", bench.sustained, "with suite: then each alone for this many seconds")->check(is_amount, "SECONDS");
     d.option("--warmup", bench.warmup, "runs before the first sample")->check(CLI::Range(0, 100000));
     d.option("--iterations", bench.iterations, "samples")->check(CLI::Range(1, 1000000));
     d.option("--streams", bench.streams, "executions at once")->check(CLI::Range(1, 64));
     d.group(kFiles);
     d.reads(d.list("--input", bench.inputs, "NAME=FILE (repeat for more); others are random"));
-    auto* compare = d.reads(d.option("--compare", bench.compare, "an earlier result file to compare with"));
+    auto* compare = d.reads(d.option("--compare", bench.compare, "earlier result files to compare with; without FILE, they are joined into one table"));
     d.reads(d.option("--recheck", bench.recheck, "run a result file's command again; exit 1 outside its spread"))->excludes(compare);
     d.writes(d.option("--output", bench.json_file, "write the result file (raw samples, command, device, date)"));
-    d.writes(d.option("--report", bench.report, "write an HTML page"));
+    d.writes(d.option("--report", bench.report, "write an HTML page that needs nothing else"));
     d.group(kBundle).flag("--allow-unsigned", bench.allow_unsigned, "run a bundle without a trusted signature");
     d.target(bench.target);
     d.arch(bench.arch);

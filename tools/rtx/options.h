@@ -49,8 +49,10 @@ struct SuiteCommand {
   bool emulate = false;
 };
 struct BenchCommand {
-  std::string file, target = "cpu", arch, compare, recheck, report, family;
-  bool layers = false, baseline = false, peers = false, allow_unsigned = false;
+  std::string file, target = "cpu", arch, recheck, report, family, group;
+  std::vector<std::string> compare;
+  bool layers = false, baseline = false, peers = false, allow_unsigned = false, list = false;
+  double sustained = 0;  // seconds
   int warmup = 5, iterations = 50, streams = 1;
   ModelOptions model_options;
   TuneOptions tune;

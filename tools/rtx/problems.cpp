@@ -20,19 +20,19 @@ const std::map<std::string, std::vector<Setting>>& table() {
   static const std::map<std::string, std::vector<Setting>> settings = {
       {"gemm",
        {{"m", "128", "rows of A"}, {"n", "384", "columns of B"}, {"k", "384", "terms of each sum"}, {"batch", "1", "matrices"},
-        {"trans_a", "0", "A is stored K x M"}, {"trans_b", "0", "B is stored N x K"}, {"weight", "1", "B is constant and packed once"},
+        {"trans_a", "0", "A is stored K x M"}, {"trans_b", "0", "B is stored N x K"}, {"weight", "1", "B is constant and packed once"}, {"gate", "0", "1: silu(A B) times A B2"},
         {"epilogue", "", "any of bias, gelu, gelu_tanh, silu, relu, residual in this order, joined by commas"}, dtype}},
       {"attention",
        {{"batch", "1", "sequences"}, {"heads", "12", "query heads"}, {"kv_heads", "0", "key heads (0: as many as query heads)"}, {"queries", "128", "query tokens"},
         {"keys", "0", "key tokens (0: as many as query tokens)"}, {"dim", "64", "head size"}, {"causal", "0", "1: a token sees itself and what came before"},
         {"mask", "0", "1: an added mask [batch,1,1,keys]"}, dtype}},
-      {"norm", {rows, columns, {"kind", "layer", "layer or rms"}, {"epilogue", "", "gelu, gelu_tanh, silu or relu"}, {"residual", "0", "1: a residual is added before"}, dtype}},
+      {"norm", {rows, columns, {"kind", "layer", "layer or rms"}, {"epilogue", "", "gelu, gelu_tanh, silu or relu"}, {"residual", "0", "1: a residual is added before; 2: and the sum is a result too"}, dtype}},
       {"softmax", {rows, columns, {"scale", "1", "factor before"}, dtype}},
       {"rotary",
        {{"batch", "1", "sequences"}, {"heads", "12", "heads"}, {"tokens", "128", "tokens"}, {"dim", "64", "head size"}, {"rotated", "0", "columns that rotate (0: all)"},
         {"interleaved", "0", "1: pairs are neighbours, 0: halves apart"}, dtype}},
       {"reduce", {rows, columns, {"kind", "sum", "sum, mean, max or min"}, {"axis", "1", "0 or 1"}, dtype}},
-      {"pointwise", {rows, columns, {"chain", "gelu", "any of gelu, gelu_tanh, silu, relu, tanh, exp, add, mul in this order, joined by commas"}, dtype}},
+      {"pointwise", {rows, columns, {"chain", "gelu", "any of bias, gelu, gelu_tanh, silu, relu, tanh, exp, add, mul, residual in this order, joined by commas"}, dtype}},
       {"movement", {rows, columns, {"kind", "transpose", "transpose, slice or concat"}, dtype}},
       {"loopnest", {rows, columns, {"kind", "matmul", "matmul over i32"}}},
   };
@@ -60,8 +60,8 @@ class Builder {
                   : family == "movement"  ? movement()
                                           : loopnest();
     RTX_TRY(const ValueId y, std::move(result));
-    graph_.outputs = {y};
-    graph_.output_names = {"y"};
+    graph_.outputs.insert(graph_.outputs.begin(), y);
+    graph_.output_names.insert(graph_.output_names.begin(), "y");
     return std::move(graph_);
   }
 
@@ -93,7 +93,7 @@ class Builder {
     for (size_t begin = 0; begin < words.size();) {
       const size_t end = std::min(words.find(',', begin), words.size());
       const std::string word = words.substr(begin, end - begin);
-      if (word == "bias") x = graph_.add_node(Op::add, {x, weight("bias", {extents.back()})});
+      if (word == "bias") x = graph_.add_node(Op::add, {x, dynamic_ ? input("bias", {extents.back()}) : weight("bias", {extents.back()})});
       else if (word == "residual" || word == "add") x = graph_.add_node(Op::add, {x, input(graph_.fresh_name("residual"), extents)});
       else if (word == "mul") x = graph_.add_node(Op::mul, {x, input(graph_.fresh_name("factor"), extents)});
       else if (word == "gelu") x = graph_.add_node(Op::gelu, {x}, attributes({{"tanh", int64_t{0}}}));
@@ -119,8 +119,13 @@ class Builder {
     std::vector<int64_t> a = ta ? std::vector<int64_t>{k, m} : std::vector<int64_t>{m, k}, b = tb ? std::vector<int64_t>{n, k} : std::vector<int64_t>{k, n};
     std::vector<int64_t> out = {m, n};
     if (batch != 1) a.insert(a.begin(), batch), b.insert(b.begin(), batch), out.insert(out.begin(), batch);
-    const ValueId x = input("x", a), w = constant ? weight("w", b) : input("w", b);
-    return chain(graph_.add_node(Op::matmul, {x, w}, attributes({{"trans_a", ta}, {"trans_b", tb}})), values_["epilogue"], out);
+    RTX_TRY(const int64_t gate, integer("gate"));
+    dynamic_ = constant == 0;
+    const ValueId x = input("x", a);
+    const auto times = [&](const char* name) { return graph_.add_node(Op::matmul, {x, dynamic_ ? input(name, b) : weight(name, b)}, attributes({{"trans_a", ta}, {"trans_b", tb}})); };
+    ValueId y = times("w");
+    if (gate) y = graph_.add_node(Op::mul, {graph_.add_node(Op::silu, {y}, attributes({{"alpha", 1.0}})), times("up")});
+    return chain(y, values_["epilogue"], out);
   }
   Result<ValueId> attention() {
     RTX_TRY(const int64_t batch, integer("batch"));
@@ -144,6 +149,7 @@ class Builder {
     RTX_TRY(const int64_t residual, integer("residual"));
     ValueId x = input("x", {rows, columns});
     if (residual) x = graph_.add_node(Op::add, {x, input("residual", {rows, columns})});
+    if (residual == 2) graph_.outputs = {x}, graph_.output_names = {"sum"};
     const ValueId scale = weight("scale", {columns});
     if (values_["kind"] == "layer") x = graph_.add_node(Op::layer_norm, {x, scale, weight("shift", {columns})}, attributes({{"axis", int64_t{1}}, {"epsilon", 1e-5}}));
     else if (values_["kind"] == "rms") x = graph_.add_node(Op::rms_norm, {x, scale}, attributes({{"axis", int64_t{1}}, {"epsilon", 1e-6}}));
@@ -200,6 +206,7 @@ class Builder {
   }
 
   int64_t product_ = 1;
+  bool dynamic_ = false;  // what a model has as weights is given at run time
   std::map<std::string, std::string> values_;
   ir::Graph graph_;
   DType dtype_ = DType::f32;

@@ -188,6 +188,7 @@ std::vector<std::pair<std::string, Workbench::Vendor>> Workbench::peers(Console&
     if (vendor.ok()) out.emplace_back(name, *std::move(vendor));
     else console.notice(vendor.error().what + ": " + vendor.error().why + "; its rows are left out");
   };
+  if (options_.target == kEmulatedTarget) return out;  // times mean nothing there, whoever computes
   if (options_.target != "cuda") {
     add("openblas", vendor_library());
     return out;
