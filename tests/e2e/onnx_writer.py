@@ -1,8 +1,8 @@
 """The least that writes an ONNX file with nothing but Python: protobuf fields by hand."""
 import struct
 
-DTYPES = {"f32": 1, "i32": 6, "i64": 7, "f16": 10, "f64": 11, "bf16": 16}
-FORMATS = {"f32": "f", "i32": "i", "i64": "q", "f64": "d"}
+DTYPES = {"f32": 1, "i32": 6, "i64": 7, "f16": 10, "f64": 11, "bf16": 16, "bool": 9}
+FORMATS = {"f32": "f", "i32": "i", "i64": "q", "f64": "d", "bool": "?"}
 
 
 def varint(value):
