@@ -1,8 +1,11 @@
 // Runs a plan on a device the way nobody kind would: outputs and workspace full of NaN bytes, guard bytes around every buffer.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
+#include <span>
 
+#include "base/parallel.h"
 #include "validate/axes.h"
 #include "validate/validate.h"
 
@@ -33,15 +36,11 @@ int64_t strided_index(const ir::Value& value, const std::vector<int64_t>& extent
   return out;
 }
 
-// Host image of a strided buffer from a dense tensor; what no element covers keeps `poison`.
+// Host image of a strided buffer from a tensor, which is dense itself; what no element covers keeps `poison`.
 std::vector<std::byte> scatter(const ir::Value& value, const ir::HostTensor* tensor, const std::vector<int64_t>& extents, std::byte poison) {
   const int64_t width = ir::bytes_of(value.dtype);
   std::vector<std::byte> image(static_cast<size_t>(span_elements(value, extents) * width), poison);
   if (!tensor || tensor->count() == 0) return image;
-  if (value.layout.dense()) {
-    std::memcpy(image.data(), tensor->bytes(), image.size());
-    return image;
-  }
   for (int64_t i = 0; i < tensor->count(); ++i)
     std::memcpy(image.data() + strided_index(value, extents, i) * width, tensor->bytes() + i * width, static_cast<size_t>(width));
   return image;
@@ -108,10 +107,11 @@ class Checker {
     if (!damaged.ok()) return {launch_fault(std::move(damaged).error())};
     if (!damaged->empty()) faults.push_back({Fault::Kind::out_of_bounds, *damaged});
     for (size_t i = 0; i < body_.inputs.size(); ++i) {
-      std::vector<std::byte> now(images_[i].size());
-      if (auto copied = device_.copy_out(now.data(), inputs_[i], static_cast<int64_t>(now.size()), nullptr); !copied.ok())
+      const auto& image = images_[i];
+      now_.resize(std::max(now_.size(), image.size()));
+      if (auto copied = device_.copy_out(now_.data(), inputs_[i], static_cast<int64_t>(image.size()), nullptr); !copied.ok())
         return {launch_fault(std::move(copied).error())};
-      if (now != images_[i]) faults.push_back({Fault::Kind::input_changed, "changed its input " + body_.value(body_.inputs[i]).name});
+      if (!image.empty() && std::memcmp(now_.data(), image.data(), image.size()) != 0) faults.push_back({Fault::Kind::input_changed, "changed its input " + body_.value(body_.inputs[i]).name});
     }
     for (size_t o = 0; o < body_.outputs.size(); ++o) check_output(o, item, poison, faults);
     return faults;
@@ -119,12 +119,15 @@ class Checker {
 
  private:
   Status run(const Case& item, std::byte poison, Buffers& buffers) {
-    images_.clear(), inputs_.clear(), outputs_.clear(), workspace_.clear(), prepared_.clear();
+    scattered_.clear(), images_.clear(), inputs_.clear(), outputs_.clear(), workspace_.clear(), prepared_.clear();
     for (size_t i = 0; i < body_.inputs.size(); ++i) {
       const auto& value = body_.value(body_.inputs[i]);
-      images_.push_back(scatter(value, &item.inputs[i], item.inputs[i].extents(), poison));
-      RTX_TRY(void* pointer, buffers.add("input " + value.name, static_cast<int64_t>(images_.back().size()), poison));
-      RTX_CHECK(device_.copy_in(pointer, images_.back().data(), static_cast<int64_t>(images_.back().size()), nullptr));
+      // A dense buffer's image is the tensor itself.
+      scattered_.push_back(value.layout.dense() ? std::vector<std::byte>{} : scatter(value, &item.inputs[i], item.inputs[i].extents(), poison));
+      images_.push_back(value.layout.dense() ? std::span(item.inputs[i].bytes(), static_cast<size_t>(item.inputs[i].byte_size())) : std::span<const std::byte>(scattered_.back()));
+      const auto bytes = static_cast<int64_t>(images_.back().size());
+      RTX_TRY(void* pointer, buffers.add("input " + value.name, bytes, poison));
+      RTX_CHECK(device_.copy_in(pointer, images_.back().data(), bytes, nullptr));
       inputs_.push_back(pointer);
     }
     for (const auto id : body_.outputs) {
@@ -162,17 +165,19 @@ class Checker {
     const auto& value = body_.value(body_.outputs[o]);
     const auto extents = body_.extents(body_.outputs[o]);
     const int64_t width = ir::bytes_of(value.dtype);
-    std::vector<std::byte> image(static_cast<size_t>(span_elements(value, extents) * width));
-    if (auto copied = device_.copy_out(image.data(), outputs_[o], static_cast<int64_t>(image.size()), nullptr); !copied.ok()) {
+    const bool dense = value.layout.dense();
+    ir::HostTensor found(value.dtype, extents);
+    std::vector<std::byte> image(dense ? 0 : static_cast<size_t>(span_elements(value, extents) * width));
+    const int64_t bytes = dense ? found.byte_size() : static_cast<int64_t>(image.size());
+    if (auto copied = device_.copy_out(dense ? found.mutable_bytes() : image.data(), outputs_[o], bytes, nullptr); !copied.ok()) {
       faults.push_back(launch_fault(std::move(copied).error()));
       return;
     }
-    ir::HostTensor found(value.dtype, extents);
-    std::vector<bool> covered(value.layout.dense() ? 0 : image.size() / static_cast<size_t>(width));
-    for (int64_t i = 0; i < found.count(); ++i) {
-      const int64_t at = value.layout.dense() ? i : strided_index(value, extents, i);
+    std::vector<bool> covered(image.size() / static_cast<size_t>(width));
+    for (int64_t i = 0; !dense && i < found.count(); ++i) {
+      const int64_t at = strided_index(value, extents, i);
       std::memcpy(found.mutable_bytes() + i * width, image.data() + at * width, static_cast<size_t>(width));
-      if (!covered.empty()) covered[static_cast<size_t>(at)] = true;
+      covered[static_cast<size_t>(at)] = true;
     }
     for (size_t e = 0; e < covered.size(); ++e) {
       if (covered[e]) continue;
@@ -212,13 +217,19 @@ class Checker {
                               std::vector<Fault>& faults) {
     const bool finite = std::all_of(wanted.reals.begin(), wanted.reals.end(), [](double value) { return std::isfinite(value); });
     const int64_t width = ir::bytes_of(found.dtype());
-    for (int64_t i = 0; i < found.count(); ++i) {
-      const bool unwritten = is_poison(found.bytes() + i * width);
-      if (!unwritten && (!finite || std::isfinite(found.get_double(i)))) continue;
-      faults.push_back({unwritten ? Fault::Kind::unwritten : Fault::Kind::wrong_numbers,
-                        what + (unwritten ? ": left unwritten, first at element " : ": not finite outside the sampled rows, first at element ") + std::to_string(i)});
-      return;
-    }
+    std::atomic<int64_t> first{found.count()};
+    in_parallel(found.count(), found.count() > (1 << 20) ? 0 : 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        if (!is_poison(found.bytes() + i * width) && (!finite || std::isfinite(found.get_double(i)))) continue;
+        for (int64_t known = first; i < known && !first.compare_exchange_weak(known, i);) {
+        }
+        return;
+      }
+    });
+    if (first == found.count()) return;
+    const bool unwritten = is_poison(found.bytes() + first * width);
+    faults.push_back({unwritten ? Fault::Kind::unwritten : Fault::Kind::wrong_numbers,
+                      what + (unwritten ? ": left unwritten, first at element " : ": not finite outside the sampled rows, first at element ") + std::to_string(first)});
   }
 
   backend::Device& device_;
@@ -226,7 +237,9 @@ class Checker {
   const backend::KernelPlan& plan_;
   const ir::Graph& body_;
   const Bounds& bounds_;
-  std::vector<std::vector<std::byte>> images_;
+  std::vector<std::span<const std::byte>> images_;   // of input buffers
+  std::vector<std::vector<std::byte>> scattered_;    // those that are not dense
+  std::vector<std::byte> now_;
   std::vector<void*> inputs_, outputs_, workspace_, prepared_;
 };
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <random>
 
+#include "base/parallel.h"
 #include "validate/axes.h"
 #include "validate/roles.h"
 #include "validate/serial.h"
@@ -169,27 +170,39 @@ struct Recipe {
 // cannot tell apart once the logits are added to them.
 bool mask_bit(int64_t column, std::mt19937_64& random) { return column == 0 ? true : column == 1 ? false : (random() & 1) != 0; }
 
+// What makes a product of large numbers stay within f16: a sum of `terms` products of 64 by 64 would be infinite, which tests nothing.
+double narrow_scale(const Recipe& recipe, bool narrow_format) {
+  const double terms = 1 / (recipe.deviation * recipe.deviation);
+  return narrow_format ? std::min(1.0, 8 / terms) : 1.0;
+}
+
+double drawn(Draw& draw, const Recipe& recipe, size_t input, int64_t i, int64_t columns) {
+  const Role role = recipe.roles ? (*recipe.roles)[static_cast<size_t>(i)] : Role{};
+  if (recipe.mask) return mask_bit(i % columns, draw.random) ? 1 : 0;
+  if (recipe.kind == InputKind::random) return recipe.deviation * draw.number();
+  if (role.of == Role::several || role.of == Role::bias) return draw.number();
+  if (role.of == Role::query || role.of == Role::key) return recipe.kind == InputKind::hard_scores ? draw.score_operand(role, recipe.steady, i) : draw.number();
+  // A head has one hardship: in a mixture the largest numbers of a sum would hide the rest. What cancels does so along the keys.
+  if (role.of == Role::value) return recipe.kind == InputKind::hard_scores ? draw.number() : draw.hard(hardship(role.head), role.row % 2 != 0, i);
+  const Hardship hard = hardship(static_cast<uint64_t>(i / columns) + input);
+  return draw.hard(hard, i % 2 != 0, i) * (hard == Hardship::large_mean || hard == Hardship::far_apart ? narrow_scale(recipe, draw.narrow_format) : 1.0);
+}
+
+// In blocks with generators of their own, so that all cores draw and the numbers do not depend on how many there are.
 void fill_floating(ir::HostTensor& tensor, uint64_t seed, const Recipe& recipe, size_t input) {
-  Draw draw{std::mt19937_64(seed)};
-  draw.narrow_format = tensor.dtype() == DType::f16;
-  const int64_t columns = tensor.extents().empty() ? 1 : std::max<int64_t>(tensor.extents().back(), 1);
-  for (int64_t i = 0; i < tensor.count(); ++i) {
-    double value = 0;
-    const Role role = recipe.roles ? (*recipe.roles)[static_cast<size_t>(i)] : Role{};
-    if (recipe.mask) {
-      value = mask_bit(i % columns, draw.random) ? 1 : 0;
-    } else if (recipe.kind == InputKind::random || role.of == Role::several || role.of == Role::bias) {
-      value = recipe.kind == InputKind::random ? recipe.deviation * draw.number() : draw.number();
-    } else if (role.of == Role::query || role.of == Role::key) {
-      value = recipe.kind == InputKind::hard_scores ? draw.score_operand(role, recipe.steady, i) : draw.number();
-    } else if (role.of == Role::value) {
-      // A head has one hardship: in a mixture the largest numbers of a sum would hide the rest. What cancels does so along the keys.
-      value = recipe.kind == InputKind::hard_scores ? draw.number() : draw.hard(hardship(role.head), role.row % 2 != 0, i);
-    } else {
-      value = draw.hard(hardship(static_cast<uint64_t>(i / columns) + input), i % 2 != 0, i);
+  constexpr int64_t kBlock = 1 << 16;
+  const int64_t columns = tensor.extents().empty() ? 1 : std::max<int64_t>(tensor.extents().back(), 1), count = tensor.count();
+  tensor.mutable_bytes();  // its own before threads write
+  in_parallel((count + kBlock - 1) / kBlock, count > 4 * kBlock ? 0 : 1, [&](int64_t first, int64_t last) {
+    for (int64_t block = first; block < last; ++block) {
+      Draw draw{std::mt19937_64(seed + static_cast<uint64_t>(block) * 0x9e3779b97f4a7c15U)};
+      draw.narrow_format = tensor.dtype() == DType::f16;
+      for (int64_t i = block * kBlock; i < std::min(count, (block + 1) * kBlock); ++i) {
+        const double value = drawn(draw, recipe, input, i, columns);
+        tensor.set_double(i, recipe.positive ? std::abs(value) + 1e-3 : value);
+      }
     }
-    tensor.set_double(i, recipe.positive ? std::abs(value) + 1e-3 : value);
-  }
+  });
 }
 
 // `zero_integers`: for graphs that compute indices from integers in ways index_ranges does not follow.
