@@ -73,6 +73,31 @@ Result<Choice> vendor_choice(const backend::KernelPlan& plan, cache::Key key, co
   return choice;
 }
 
+// The kernel that is best with fewer rows, made for all of them. Nothing where the body is small, or a legal kernel for fewer rows is
+// none for all.
+Result<std::optional<Choice>> chosen_on_fewer_rows(const kernels::BoundProblem& problem, const ir::Graph& body, Chooser& chooser, const Toolbox& tools, const Options& options,
+                                                   double budget) {
+  const auto fewer = validate::shorter_companion(body, options.fewer_rows_above);
+  const auto* family = kernels::family(problem.family());
+  if (!fewer || !family) return std::optional<Choice>();
+  auto bound = family->bind(*fewer);
+  if (!bound.ok()) return std::optional<Choice>();
+  RTX_TRY(const cache::Key key, chooser.key(**bound));
+  auto found = chooser.remembered(**bound, key);
+  if (!found) {
+    RTX_TRY(found, chooser.choose(**bound, *fewer, key, budget));
+  }
+  Choice choice;
+  auto plan = problem.emit(found->parameters, tools.device->caps(), tools.dialect);
+  if (!plan.ok()) return std::optional<Choice>();
+  choice.plan = *std::move(plan);
+  RTX_TRY(choice.binary, tools.compiler->compile({choice.plan.name, choice.plan.text, tools.device->caps().arch, options.save_temps}));
+  choice.parameters = found->parameters;
+  choice.numerics_class = found->numerics_class;
+  choice.tuning = found->tuning + ", with fewer rows";
+  return std::optional<Choice>(std::move(choice));
+}
+
 Error stopped() { return error_of(ErrorKind::interrupted, "interrupted", "kernels tuned so far are kept in the cache", "run the command again to go on"); }
 
 // Times two ways to compute a body, interleaved.
@@ -164,6 +189,14 @@ Result<Compiled> compile(const ir::Graph& graph, const Toolbox& toolbox, const O
     const double own = weight(item, caps);
     // Never nothing: a first pick that was timed is a tuned kernel the next time, so a second compile finds it whatever the budget.
     const double budget = std::max(kLeastSeconds, std::min(options.budget_per_op_seconds, left * own / std::max(total_weight, 1e-12)));
+    if (options.fewer_rows_above > 0) {
+      RTX_TRY(item.choice, chosen_on_fewer_rows(*item.problem, regions[item.region].body, chooser, tools, options, budget));
+    }
+    if (item.choice) {
+      total_weight -= own;
+      ++done;
+      continue;
+    }
     auto choice = chooser.choose(*item.problem, regions[item.region].body, item.key, budget);
     if (!choice.ok()) {
       if (is_stopped()) return stopped();

@@ -43,6 +43,9 @@ struct Options {
   // Each is timed beside our own kernel for the same node and the faster of the two is taken, so that the baseline is never weak.
   std::function<std::optional<backend::KernelPlan>(const ir::Graph& body)> vendor;
   bool vendor_always = false;        // take the library's wherever there is one: to measure against it
+  // Above this many operations a kernel is chosen and checked on the same body with fewer rows, and its whole run by whoever compares the
+  // model's results: for the unfused baseline, whose scores of an attention written out no host checks in reasonable time. 0: never.
+  double fewer_rows_above = 0;
   const std::atomic<bool>* stop = nullptr;
   std::function<void(std::string_view what, int done, int total)> progress;
   std::function<void(std::string_view line)> notice;

@@ -156,6 +156,21 @@ TEST(Pipeline, without_fusion_every_node_is_a_region_and_the_numbers_stay) {
   EXPECT_EQ(compiled.report.regions, 3);
 }
 
+TEST(Pipeline, a_large_kernel_of_the_baseline_is_chosen_on_fewer_rows_and_computes_all) {
+  auto options = untuned();
+  options.fuse = false;
+  options.fewer_rows_above = 3000;
+  const auto compiled = check(
+      "x: f32[3,50,40]; m: bool[50,40]; n: const f32[] {-1e9}; s = where(m, x, n); p = softmax(s, axis=2); r = "
+      "reduce_sum(p, axes=[0,1,2], keepdims=0); return p, r",
+      options);
+  ASSERT_EQ(compiled.report.per_region.size(), 3u);
+  for (size_t i = 0; i < 2; ++i)
+    EXPECT_NE(compiled.report.per_region[i].tuning.find("with fewer rows"), std::string::npos) << compiled.report.per_region[i].tuning;
+  // A sum over everything has no rows to take from: it is checked as it is.
+  EXPECT_EQ(compiled.report.per_region[2].tuning.find("with fewer rows"), std::string::npos) << compiled.report.per_region[2].tuning;
+}
+
 // P16: y = y + x in place, with tuning. Tuning runs the kernel many times on buffers of its own, never on the state.
 TEST(Pipeline, a_state_that_adds_in_place_is_added_to_once_a_run) {
   const auto graph = ir::parse_or_die("y: f32[64]; x: f32[64]; z = add(y, x); state total: y -> z axis=0 max=64; return z");

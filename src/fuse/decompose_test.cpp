@@ -7,6 +7,7 @@
 
 #include "fuse/recognise.h"
 #include "fuse/region.h"
+#include "ir/text.h"
 #include "ir/verify.h"
 #include "reference/reference.h"
 
@@ -57,6 +58,27 @@ TEST(Decompose, attention_is_products_scale_mask_and_softmax_with_the_same_value
 TEST(Decompose, what_a_softmax_would_change_stays_attention) {
   EXPECT_TRUE(has(recognise(attention(2, 2, 6, 3, {{{"causal", int64_t{1}}, {"causal_offset", int64_t{-3}}}}), {.attention = false}), Op::attention));
   EXPECT_TRUE(has(recognise(attention(2, 2, 6, 6, {{{"softcap", 3.0}}}), {.attention = false}), Op::attention));
+}
+
+TEST(Decompose, heads_that_a_model_repeats_in_memory_are_read_by_stride) {
+  const auto graph = ir::parse_or_die(
+      "q: f32[2,6,4,8]; k: f32[2,3,5,8]; v: f32[2,3,5,7]; a = reshape(k): [2,3,1,5,8]; b = expand(a): [2,3,2,5,8]; c = reshape(b): [2,6,5,8]; d = reshape(v): [2,3,1,5,7]; "
+      "e = expand(d): [2,3,2,5,7]; f = reshape(e): [2,6,5,7]; s = matmul(q, c, trans_b=1); h: const f32[] {0.5}; t = mul(s, h); p = softmax(t, axis=3); y = matmul(p, f); return y");
+  const ir::Graph out = recognise(graph, {.attention = false});
+  ASSERT_TRUE(ir::verify(out).ok());
+  EXPECT_FALSE(has(out, Op::expand));
+  EXPECT_FALSE(has(out, Op::attention));
+  EXPECT_TRUE(has(out, Op::softmax));
+  std::mt19937 random(1);
+  std::normal_distribution<double> normal;
+  std::vector<ir::HostTensor> inputs;
+  for (const auto id : graph.inputs) {
+    auto& tensor = inputs.emplace_back(DType::f32, graph.extents(id));
+    for (int64_t i = 0; i < tensor.count(); ++i) tensor.set_double(i, normal(random));
+  }
+  const auto before = reference::run(graph, inputs), after = reference::run(out, inputs);
+  ASSERT_TRUE(before.ok() && after.ok());
+  for (size_t i = 0; i < (*before)[0].reals.size(); ++i) ASSERT_NEAR((*before)[0].reals[i], (*after)[0].reals[i], 1e-12) << i;
 }
 
 TEST(Decompose, the_compiled_model_keeps_its_attention) { EXPECT_TRUE(has(recognise(attention(2, 2, 6, 6, {})), Op::attention)); }

@@ -104,14 +104,38 @@ ir::Graph to_fixed_point(ir::Graph graph, const RuleTable& rules, std::vector<Re
   return graph;
 }
 
+int64_t count_of(const ir::Graph& graph, ir::Op op) {
+  return std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const ir::Node& node) { return node.op == op; });
+}
+
+// Attention as products, scale, mask and softmax, whoever wrote it out. Key heads that a model repeats in memory for its query heads are
+// read by stride, as by everybody who has an operator for it: found as attention first, and then written out again.
+ir::Graph written_out(const ir::Graph& graph, const RuleTable& parts, std::vector<Rewrite>* log) {
+  RuleTable apart = parts;
+  apart.add(decompose_rules());
+  std::vector<Rewrite> as_it_is;
+  ir::Graph out = to_fixed_point(graph, apart, &as_it_is);
+  if (count_of(out, ir::Op::expand) > 0) {
+    RuleTable whole;
+    whole.add(attention_rules());
+    for (auto* rules : kParts) whole.add(rules());
+    std::vector<Rewrite> regrouped;
+    ir::Graph grouped = to_fixed_point(to_fixed_point(graph, parts, &regrouped), whole, &regrouped);
+    grouped = to_fixed_point(std::move(grouped), apart, &regrouped);
+    if (count_of(grouped, ir::Op::attention) <= count_of(out, ir::Op::attention) && count_of(grouped, ir::Op::expand) < count_of(out, ir::Op::expand))
+      out = std::move(grouped), as_it_is = std::move(regrouped);
+  }
+  if (log) log->insert(log->end(), std::make_move_iterator(as_it_is.begin()), std::make_move_iterator(as_it_is.end()));
+  return out;
+}
+
 }  // namespace
 
 ir::Graph recognise(const ir::Graph& graph, const RecogniseOptions& options, std::vector<Rewrite>* log) {
   RuleTable parts;
   for (auto* rules : kParts) parts.add(rules());
-  if (!options.attention) parts.add(decompose_rules());
+  if (!options.attention) return written_out(graph, parts, log);
   ir::Graph out = to_fixed_point(graph, parts, log);
-  if (!options.attention) return out;
   RuleTable whole;
   whole.add(attention_rules());
   for (auto* rules : kParts) whole.add(rules());

@@ -278,4 +278,24 @@ std::optional<ir::Graph> small_companion(const ir::Graph& graph, double full_flo
   return std::nullopt;
 }
 
+std::optional<ir::Graph> shorter_companion(const ir::Graph& graph, double most_work) {
+  if (work_of(graph) <= most_work) return std::nullopt;
+  const Axes axes(graph);
+  std::vector<bool> last(static_cast<size_t>(axes.count()), false);
+  for (size_t v = 0; v < graph.values.size(); ++v) {
+    const size_t rank = graph.extents(static_cast<ValueId>(v)).size();
+    if (rank == 0) continue;
+    if (const int axis = axes.of(static_cast<ValueId>(v), rank - 1); axis >= 0) last[static_cast<size_t>(axis)] = true;
+  }
+  for (const int64_t tile : {1536, 768, 384, 192, 96, 48, 24, 12, 6, 3, 2}) {
+    std::vector<std::pair<int, int64_t>> extents;
+    for (int a = 0; a < axes.count(); ++a)
+      if (!axes.at(a).fixed && !axes.at(a).mixed && !last[static_cast<size_t>(a)] && axes.at(a).extent >= 2 * tile) extents.push_back({a, tile + axes.at(a).extent % tile});
+    if (extents.empty()) continue;
+    auto out = resized(graph, axes, extents);
+    if (work_of(out) <= most_work) return out;
+  }
+  return std::nullopt;
+}
+
 }  // namespace rtx::validate

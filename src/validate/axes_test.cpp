@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "ir/text.h"
 #include "ir/verify.h"
@@ -77,6 +78,24 @@ TEST(SampleRows, first_last_and_edges_of_tiles_are_among_at_least_64) {
     EXPECT_TRUE(std::find(sample->rows.begin(), sample->rows.end(), row) != sample->rows.end()) << row;
 }
 
+TEST(ShorterCompanion, has_fewer_rows_of_the_same_length_with_the_same_remainders) {
+  const auto shorter = [](const char* text, double work) {
+    const auto out = shorter_companion(ir::parse_or_die(text), work);
+    if (!out) return std::string("none");
+    EXPECT_TRUE(ir::verify(*out).ok()) << text;
+    EXPECT_LE(work_of(*out), work) << text;
+    std::string extents;
+    for (const auto id : out->inputs) extents += ir::text(out->extents(id));
+    return extents;
+  };
+  EXPECT_EQ(shorter("x: f32[4,32,2048,2048]; s = softmax(x, axis=3); return s", 1 << 25), "[4,32,128,2048]");
+  EXPECT_EQ(shorter("x: f32[1,64,8192,8192]; m: bool[8192,8192]; y: f32[]; w = where(m, x, y); return w", 1 << 25), "[1,40,32,8192][32,8192][]");
+  EXPECT_EQ(shorter("x: f32[4000,1000]; g: f32[1000]; (y, a, b) = layer_norm(x, g, axis=1); return y", 1e6), "[928,1000][1000]");
+  EXPECT_EQ(shorter("x: f32[400,10]; s = softmax(x, axis=1); return s", 4000), "none");             // small already
+  EXPECT_EQ(shorter("x: f32[400,400]; t = transpose(x, perm=[1,0]); return t", 1000), "none");      // both are somebody's last
+  EXPECT_EQ(shorter("x: f32[400,400]; r = reduce_sum(x, axes=[0], keepdims=0); return r", 1000), "none");
+}
+
 TEST(SmallCompanion, keeps_the_remainders_and_nothing_small_has_one) {
   const auto graph = ir::parse_or_die("a: f32[8191,4099]; b: f32[4099,6000]; c: f32[6000]; m = matmul(a, b); y = add(m, c); return y");
   const auto small = small_companion(graph);
@@ -141,6 +160,18 @@ TEST(CheckSample, an_unsampled_row_is_at_least_written_and_finite) {
   }, true);
   ASSERT_EQ(faults.size(), 1u);
   EXPECT_EQ(faults[0].kind, Fault::Kind::unwritten);
+}
+
+// 2000 x 2000 is a number in double and none in f16: what overflows there is right to.
+TEST(CheckSample, an_unsampled_row_that_overflows_its_type_is_right) {
+  const auto graph = ir::parse_or_die("x: f16[5000,64]; k: const f16[] {2000}; y = mul(x, k); return y");
+  const auto times = [](void* const* a) {
+    ir::HostTensor x(ir::DType::f16, {launched_rows * kWidth}, nullptr, a[0]), y(ir::DType::f16, {launched_rows * kWidth});
+    for (int64_t i = 0; i < x.count(); ++i) y.set_double(i, 2000 * x.get_double(i));
+    std::memcpy(a[1], y.bytes(), static_cast<size_t>(y.byte_size()));
+  };
+  const auto faults = check_rows(graph, times, true);
+  EXPECT_TRUE(faults.empty()) << faults[0].text;
 }
 
 // A finite wrong number in an unsampled row of an inner tile: the sample misses it, and the companion, which has inner tiles and the

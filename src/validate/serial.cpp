@@ -50,8 +50,18 @@ HostTensor serial_matmul(const ir::Graph& graph, const ir::Node& node, const Hos
   int64_t loaded = -1;
   for (int64_t batch = 0; batch < batches; ++batch) {
     const int64_t a0 = batch_offset(batch, ae, ra), b0 = batch_offset(batch, be, rb);
-    for (int64_t p = 0; p < k && loaded != b0; ++p)
-      for (int64_t j = 0; j < n; ++j) table[static_cast<size_t>(j / kStrip * k + p)].at[j % kStrip] = at(b, b0 + (tb ? j * k + p : p * n + j));
+    if (loaded != b0)
+      in_parallel(strips, n * k > (1 << 20) ? 0 : 1, [&](int64_t first, int64_t last) {  // in the order in which B stands
+        const auto put = [&](int64_t j, int64_t p) { table[static_cast<size_t>(j / kStrip * k + p)].at[j % kStrip] = at(b, b0 + (tb ? j * k + p : p * n + j)); };
+        const int64_t begin = first * kStrip, end = std::min(n, last * kStrip);
+        if (tb) {
+          for (int64_t j = begin; j < end; ++j)
+            for (int64_t p = 0; p < k; ++p) put(j, p);
+        } else {
+          for (int64_t p = 0; p < k; ++p)
+            for (int64_t j = begin; j < end; ++j) put(j, p);
+        }
+      });
     loaded = b0;
     in_parallel(m, m * n * k > (1 << 20) ? 0 : 1, [&](int64_t first, int64_t last) {
       std::vector<float> line(static_cast<size_t>(k));

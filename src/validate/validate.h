@@ -80,6 +80,11 @@ constexpr double kFullReferenceFlops = 20e9;
 // smaller ones, and where no extent may change: they are computed in full.
 std::optional<ir::Graph> small_companion(const ir::Graph& body, double full_flops = kFullReferenceFlops);
 
+// The same body with fewer rows, of at most `most_work` operations: shorter along axes that keep their elements apart and are nobody's
+// last dimension, with the remainders to tiles that they had. What a kernel does with one row is what it does on the body. None for a
+// smaller body, and where the rows are not enough to take from.
+std::optional<ir::Graph> shorter_companion(const ir::Graph& body, double most_work);
+
 // Runs a plan on a device with outputs and workspace poisoned by NaN bytes and guard bytes around every buffer.
 struct RunResult {
   std::vector<ir::HostTensor> outputs;

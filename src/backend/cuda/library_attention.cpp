@@ -1,5 +1,5 @@
 // Attention by cuDNN's graph interface: product, scale, causal mask, softmax, product, described as the chain of operations that its
-// fused engines look for. All between the ends is virtual (f32, the softmax's result in the inputs' type). The fastest of the first
+// fused engines look for, with the log-sum-exp that they expect. All between the ends is virtual (f32, the softmax's result in the inputs' type). The fastest of the first
 // engines that its heuristic names.
 #include <algorithm>
 #include <array>
@@ -148,12 +148,12 @@ class Chain {
 };
 
 // Numbers of the tensors that the caller, or the pack of arguments, names.
-enum Id : int64_t { id_q = 1, id_k, id_v, id_out, id_scale, id_nothing, id_keys, id_queries, id_first_virtual };
+enum Id : int64_t { id_q = 1, id_k, id_v, id_out, id_scale, id_nothing, id_shift, id_first_virtual };
 
 class AttentionCall final : public LibraryCall {
  public:
   AttentionCall(std::shared_ptr<Cudnn> library, const Attention& problem, Device& device)
-      : library_(std::move(library)), problem_(problem), device_(device), chain_(*library_), keys_(static_cast<int32_t>(problem.keys)), queries_(static_cast<int32_t>(problem.queries)) {}
+      : library_(std::move(library)), problem_(problem), device_(device), chain_(*library_), shift_(static_cast<int32_t>(problem.causal_offset)) {}
   ~AttentionCall() override {
     if (workspace_) device_.release(workspace_);
   }
@@ -180,11 +180,10 @@ class AttentionCall final : public LibraryCall {
       chain_.pointwise(dnn_index, dnn_f32, last, nullptr, nullptr, row, 2);
       const DnnDescriptor column = inner(dnn_i32, scores);
       chain_.pointwise(dnn_index, dnn_f32, last, nullptr, nullptr, column, 3);
-      if (p.causal_offset != 0) {  // the diagonal ends at the last key: row + keys - queries >= column
-        const DnnDescriptor up = inner(dnn_i32, scores), down = inner(dnn_i32, scores);
-        chain_.pointwise(dnn_add, dnn_i32, row, value(id_keys, dnn_i32), nullptr, up, 3);
-        chain_.pointwise(dnn_sub, dnn_i32, up, value(id_queries, dnn_i32), nullptr, down, 3);
-        row = down;
+      if (p.causal_offset != 0) {  // the diagonal ends at the last key: row + (keys - queries) >= column
+        const DnnDescriptor shifted_row = inner(dnn_i32, scores);
+        chain_.pointwise(dnn_add, dnn_i32, row, value(id_shift, dnn_i32), nullptr, shifted_row, 3);
+        row = shifted_row;
       }
       const DnnDescriptor seen = inner(dnn_boolean, scores), masked = inner(dnn_f32, scores);
       chain_.pointwise(dnn_compare_ge, dnn_boolean, row, column, nullptr, seen);
@@ -196,6 +195,10 @@ class AttentionCall final : public LibraryCall {
     chain_.pointwise(dnn_sub, dnn_f32, last, most, nullptr, shifted);
     chain_.pointwise(dnn_exp, dnn_f32, shifted, nullptr, nullptr, raised);
     chain_.reduce(dnn_reduce_add, raised, sum);
+    // The fused engines look for the row's log-sum-exp too, whether or not anybody reads it.
+    const DnnDescriptor logarithm = inner(dnn_f32, rows), log_sum = inner(dnn_f32, rows);
+    chain_.pointwise(dnn_log, dnn_f32, sum, nullptr, nullptr, logarithm);
+    chain_.pointwise(dnn_add, dnn_f32, most, logarithm, nullptr, log_sum);
     chain_.pointwise(dnn_div, dnn_f32, raised, sum, nullptr, weights);
     chain_.matmul(weights, v, out);
     const DnnDescriptor graph = chain_.make(dnn_graph);
@@ -258,7 +261,7 @@ class AttentionCall final : public LibraryCall {
     std::vector<int64_t> ids = {id_q, id_k, id_v, id_out, id_scale};
     std::vector<void*> pointers = {arguments[0], arguments[1], arguments[2], arguments[3], &problem_.scale};
     if (problem_.causal) ids.push_back(id_nothing), pointers.push_back(&nothing_);
-    if (problem_.causal && problem_.causal_offset != 0) ids.insert(ids.end(), {id_keys, id_queries}), pointers.insert(pointers.end(), {&keys_, &queries_});
+    if (problem_.causal && problem_.causal_offset != 0) ids.push_back(id_shift), pointers.push_back(&shift_);
     Chain pack(*library_);
     const DnnDescriptor variant = pack.make(dnn_variant_pack);
     pack.set(variant, dnn_pack_ids, dnn_kind_i64, ids.data(), static_cast<int64_t>(ids.size()));
@@ -280,7 +283,7 @@ class AttentionCall final : public LibraryCall {
   int64_t workspace_bytes_ = 0;
   void* workspace_ = nullptr;
   float nothing_ = -std::numeric_limits<float>::infinity();
-  int32_t keys_, queries_;
+  int32_t shift_;
   int chosen_ = -1;
 };
 

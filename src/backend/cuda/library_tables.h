@@ -66,7 +66,7 @@ struct DnnHandleBody;
 using DnnHandle = DnnHandleBody*;
 using DnnDescriptor = void*;
 enum DnnType : int { dnn_f32 = 0, dnn_f16 = 2, dnn_i32 = 4, dnn_bf16 = 9, dnn_boolean = 11 };
-enum DnnPointwise : int { dnn_mul = 1, dnn_div = 6, dnn_sub = 9, dnn_add = 0, dnn_exp = 13, dnn_compare_ge = 303, dnn_index = 501, dnn_select = 601 };
+enum DnnPointwise : int { dnn_mul = 1, dnn_div = 6, dnn_sub = 9, dnn_add = 0, dnn_exp = 13, dnn_log = 15, dnn_compare_ge = 303, dnn_index = 501, dnn_select = 601 };
 enum DnnReduction : int { dnn_reduce_add = 0, dnn_reduce_max = 3 };
 enum DnnHeuristicMode : int { dnn_heuristic_a = 3 };
 // What an attribute's values are.
