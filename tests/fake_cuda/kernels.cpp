@@ -91,6 +91,7 @@ CuResult load_module(CuModule* module, const void* image) {
     }
   }
   ++state().counts["modules"];
+  state().modules.insert(made.get());
   *module = reinterpret_cast<CuModule>(made.release());
   return cu_success;
 }
@@ -100,6 +101,7 @@ CuResult unload_module(CuModule module) {
   if (const CuResult code = enter("cuModuleUnload"); code != cu_success) return code;
   if (const CuResult code = unsafe_in_captures(); code != cu_success) return code;
   --state().counts["modules"];
+  state().modules.erase(reinterpret_cast<Module*>(module));
   delete reinterpret_cast<Module*>(module);
   return cu_success;
 }

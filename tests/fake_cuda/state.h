@@ -87,6 +87,7 @@ struct State {
   std::set<Context*> contexts;
   std::map<Context*, std::unique_ptr<Stream>> null_streams;
   std::set<Stream*> streams;
+  std::set<Module*> modules;  // those of a context that failed stay for ever: it refuses to unload them
   std::map<CuAddress, Allocation> memory;
   int64_t used = 0;
 };

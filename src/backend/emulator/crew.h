@@ -189,6 +189,7 @@ class Crew {
   }
   void note(std::string sentence);
   std::string here(const char* does, int line) const;
+  static const char* name_of(rtx_emulation::Collective::Kind kind);
   std::string who_waits() const;
   std::string thread_of_group() const;
   void after_switch(void* shadow);
