@@ -115,6 +115,18 @@ def values(model):
     refused(2, "--max-mb", "cache", "gc", "--max-mb", "-1")
 
 
+def result_files(model):
+    file = work / "result.json"
+    for rows in ([{"name": 3}], [{"name": "a", "subject": "rtx"}], [{"name": "a", "subject": "rtx", "median_ms": None}], [{"name": "a", "subject": "rtx", "median_ms": 1, "high_ms": "2"}], [7]):
+        file.write_text(json.dumps({"format": "rtx-bench 1", "command": ["bench", str(model)], "rows": rows}))
+        for option in ("--compare", "--recheck"):
+            refused(2, "row 0 lacks", "bench", option, file)
+    # A file that says nothing of what was timed is no success of a check.
+    file.write_text(json.dumps({"format": "rtx-bench 1", "command": ["bench", str(model)], "rows": [{"name": "another", "subject": "rtx", "median_ms": 1.0, "high_ms": 1.0}]}))
+    process = call("bench", "--recheck", file, "--iterations", "2", "--no-tune")
+    check(process.returncode == 1 and "nothing is compared" in process.stdout, "a recheck of nothing passes", process)
+
+
 def environment_values(model):
     for value in ("abc", "-5", "1e3", "12MB", "0", "99999999999999999999"):
         for arguments in (["compile", model, "--no-tune"], ["cache", "gc"], ["cache", "stats"]):
@@ -211,6 +223,7 @@ def main():
     lost_output_is_74(model, bundle)
     options_without_effect(model, bundle)
     values(model)
+    result_files(model)
     environment_values(model)
     cache_says_what_it_is()
     outputs_spare_inputs(model, bundle)

@@ -168,6 +168,10 @@ int compare_with(const nlohmann::json& before, const std::vector<ResultRow>& row
       table.push_back({row.name, row.subject, number(was, 4), number(now, 4), number(was > 0 ? now / was : 0),
                        slower ? "slower" : "within the spread"});
     }
+  if (table.empty()) {
+    console.line("no row of the file was timed in this run: nothing is compared");
+    return gate ? 1 : 0;
+  }
   console.table({"what", "subject", "file ms", "now ms", "ratio", "verdict"}, table);
   return gate && outside ? 1 : 0;
 }

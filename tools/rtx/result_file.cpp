@@ -17,6 +17,13 @@ json conditions_json(const backend::Conditions& now) {
           {"watts_allowed", now.watts_allowed}, {"celsius", now.celsius},       {"slowed_by", now.slowed_by}};
 }
 
+bool is_row(const json& row) {
+  const auto text = [&](const char* field) { return row.contains(field) && row[field].is_string(); };
+  const auto number = [&](const char* field) { return row.contains(field) && row[field].is_number(); };
+  return row.is_object() && text("name") && text("subject") && number("median_ms") &&
+         (!row.contains("high_ms") || number("high_ms"));
+}
+
 }  // namespace
 
 json result_document(const std::vector<ResultRow>& rows, const std::vector<std::string>& command,
@@ -69,6 +76,10 @@ Result<json> read_result_file(const std::string& path) {
       !out["rows"].is_array())
     return user_error("cannot read " + path,
                       "it is not a result file of `rtx bench --output` or of bench/peers");
+  for (size_t k = 0; k < out["rows"].size(); ++k)
+    if (!is_row(out["rows"][k]))
+      return user_error("cannot read " + path,
+                        "row " + std::to_string(k) + " lacks its name, its subject or its times");
   return out;
 }
 
