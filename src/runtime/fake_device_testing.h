@@ -81,11 +81,12 @@ class FakeDevice final : public backend::Device {
   int64_t argument_alignment() const override { return alignment; }
   Result<double> time(backend::Stream, const std::function<Status()>& work) override {
     RTX_CHECK(work());
-    return 0.0;
+    return seconds;
   }
   Status flush_caches(backend::Stream) override { return success(); }
 
   bool host_memory = true;
+  double seconds = 0;  // that any work is said to take
   int64_t alignment = 1;  // what kernels need
   std::vector<backend::TensorView> last_views;  // of the last launch that had any
   int fail_launch_from = 0;  // this launch and all later ones fail; 0: none does

@@ -3,7 +3,7 @@
 import json
 import sys
 
-from rtx_testing import call, check, refused, run, source, succeeds, work
+from rtx_testing import call, check, make_model, refused, run, source, succeeds, work
 
 
 def main():
@@ -42,6 +42,12 @@ def main():
     for row in every:
         want = counted.get((row["group"], row["name"]))
         check(want and abs(want[0] - row["flops"]) <= 1e-9 * want[0] and abs(want[1] - row["bytes"]) <= 1e-9 * want[1], f"{row['name']}: the two count other work: {want} {row}")
+
+    model = make_model("tiny_model.py", "tiny.onnx")
+    succeeds("bench", model, "--no-tune", "--baseline", "--iterations", "5", "--name", "fwd tiny b1 s4 f32", "--output", "model.json")
+    named = json.loads((work / "model.json").read_text())["rows"]
+    check([(row["name"], row["subject"]) for row in named] == [("fwd tiny b1 s4 f32", "rtx"), ("fwd tiny b1 s4 f32", "unfused baseline")], f"--name gives a model's rows another name: {named}")
+    refused(2, "--name would do nothing", "bench", "suite", "--name", "x")
 
     torch = {"format": "rtx-bench 1", "device": "a GPU", "command": ["bench/peers/torch_peers"], "rows": [
         {"name": "gemm_nt 128x192x256 f32", "subject": "torch eager", "median_ms": 1e3, "low_ms": 9e2, "high_ms": 11e2},

@@ -160,6 +160,7 @@ void declare_looking(CLI::App& app, Commands& all) {
     d.group(kTiming);
     d.flag("--layers", bench.layers, "time of every region");
     d.flag("--baseline", bench.baseline, "the unfused baseline, interleaved in the same run");
+    d.option("--name", bench.name, "what the row of FILE is called in tables and result files (else FILE)");
     d.option("--group", bench.group, "with suite: one group, or all whose names begin so (gemm)");
     d.option("--family", bench.family, "with suite: one family only");
     d.flag("--peers", bench.peers, "with suite: vendor libraries, interleaved in the same run");

@@ -129,11 +129,15 @@ Result<std::vector<ResultRow>> bench_file(const BenchCommand& command, const Com
     }
   }
   console.end_progress();
+  if (subjects.size() > 1) RTX_CHECK(check_same_results(*subjects[0].session, *subjects[1].session));
   RTX_TRY(const auto samples, time_subjects(subjects, command));
+  auto conditions = bench.device().conditions();
   std::vector<ResultRow> rows;
-  for (size_t s = 0; s < subjects.size(); ++s)
-    rows.push_back(
-        {command.file, subjects[s].name, samples[s], flops * command.streams, bytes * command.streams});
+  for (size_t s = 0; s < subjects.size(); ++s) {
+    rows.push_back({command.name.empty() ? command.file : command.name, subjects[s].name, samples[s],
+                    flops * command.streams, bytes * command.streams});
+    if (conditions.ok()) rows.back().conditions = *conditions;
+  }
   if (command.layers) {
     for (auto& subject : subjects) {
       RTX_TRY(const auto steps, subject.session->run_timed());
@@ -185,7 +189,7 @@ Status check_usage(const BenchCommand& command, const Common& common) {
   };
   RTX_CHECK(check_options(common, command.tune));
   if (command.file == "suite")
-    return refuse({"--layers", "--streams", "--input", "--allow-unsigned", "--dim", "--state", "--value",
+    return refuse({"--name", "--layers", "--streams", "--input", "--allow-unsigned", "--dim", "--state", "--value",
                    "--dtype", "--keep-f32"},
                   {}, "the suite makes its own problems and times one execution of each");
   RTX_CHECK(refuse({"--family", "--group", "--peers", "--list", "--sustained"}, {},

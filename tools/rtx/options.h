@@ -49,7 +49,7 @@ struct SuiteCommand {
   bool emulate = false;
 };
 struct BenchCommand {
-  std::string file, target = "cpu", arch, recheck, report, family, group;
+  std::string file, target = "cpu", arch, recheck, report, family, group, name;
   std::vector<std::string> compare;
   bool layers = false, baseline = false, peers = false, allow_unsigned = false, list = false;
   double sustained = 0;  // seconds

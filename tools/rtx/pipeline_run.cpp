@@ -1,6 +1,7 @@
 #include "rtx/pipeline_run.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "ir/text.h"
 #include "rtx/environment.h"
@@ -98,6 +99,36 @@ Result<std::vector<runtime::StepTime>> Session::run_timed() {
   std::vector<runtime::StepTime> times;
   RTX_CHECK(execution_->run_timed(input_bindings_, &times));
   return times;
+}
+
+namespace {
+
+// Far above what the order of a sum does, far below a wrong kernel.
+constexpr double kSameResult = 2e-2;
+
+double relative_difference(const ir::HostTensor& a, const ir::HostTensor& b) {
+  double error = 0, norm = 0;
+  for (int64_t i = 0; i < a.count(); ++i) {
+    const double x = a.get_double(i), y = b.get_double(i);
+    if (!std::isfinite(x) || !std::isfinite(y)) continue;
+    error += (x - y) * (x - y);
+    norm += y * y;
+  }
+  return norm > 0 ? std::sqrt(error / norm) : std::sqrt(error);
+}
+
+}  // namespace
+
+Status check_same_results(Session& compiled, Session& baseline) {
+  RTX_CHECK(compiled.run());
+  RTX_CHECK(baseline.run());
+  for (size_t i = 0; i < compiled.outputs().size(); ++i) {
+    const double apart = relative_difference(compiled.outputs()[i], baseline.outputs()[i]);
+    if (apart > kSameResult)
+      return error_of(ErrorKind::check_failed, "the compiled model and its unfused baseline disagree",
+                      "output " + compiled.program().plan().outputs[i].name + " differs by " + number(apart) + " of its norm", "run `rtx verify` on the model");
+  }
+  return success();
 }
 
 Result<std::vector<ir::HostTensor>> plan_inputs(const bundle::Plan& plan, const std::map<std::string, ir::HostTensor>& named, std::optional<uint64_t> random) {

@@ -46,6 +46,10 @@ class Session {
   std::vector<runtime::Binding> input_bindings_, output_bindings_;
 };
 
+// Runs both. Two programs that do not compute the same are not compared: kind check_failed. Both were checked kernel by kernel, but for the
+// library's and the largest of the baseline, which this is the check of.
+Status check_same_results(Session& compiled, Session& baseline);
+
 // Inputs of a plan from named tensors, or random ones where `random` is given; errors name what is missing.
 Result<std::vector<ir::HostTensor>> plan_inputs(const bundle::Plan& plan, const std::map<std::string, ir::HostTensor>& named, std::optional<uint64_t> random);
 

@@ -58,11 +58,11 @@ json result_document(const std::vector<ResultRow>& rows, const std::vector<std::
                     {"launches", row.launches},
                     {"sets", row.sets},
                     {"recorded", row.recorded}});
-      entry["conditions"] = conditions_json(row.conditions);
       if (row.sustained_seconds > 0)
         entry["sustained_ms"] = row.sustained_seconds * 1e3,
         entry["sustained_conditions"] = conditions_json(row.sustained);
     }
+    if (json now = conditions_json(row.conditions); !now.is_null() || !row.group.empty()) entry["conditions"] = std::move(now);
     if (!row.chosen.empty()) entry["chosen"] = row.chosen;
     out["rows"].push_back(std::move(entry));
   }

@@ -59,10 +59,9 @@ Result<std::unique_ptr<TensorSets>> TensorSets::make(std::shared_ptr<backend::De
   for (const auto* list : {&plan.inputs, &plan.outputs})
     for (const auto& info : *list) bytes += bytes_of(info);
   const int64_t enough = 2 * d.caps().l2_bytes;
-  const int64_t count =
-      d.host_addressable() || bytes <= 0
-          ? 1
-          : std::clamp<int64_t>((enough + bytes - 1) / bytes + 1, bytes > 2 * enough ? 1 : 2, kMostSets);
+  // What is far larger than the cache leaves nothing of itself there.
+  const bool alone = d.host_addressable() || bytes <= 0 || bytes > 2 * enough;
+  const int64_t count = alone ? 1 : std::min<int64_t>((enough + bytes - 1) / bytes + 1, kMostSets);
   sets->infos_ = plan.outputs;
   for (const auto& info : plan.inputs) sets->names_.push_back(info.name);
   for (const auto& info : plan.outputs) sets->names_.push_back(info.name);

@@ -54,20 +54,6 @@ Result<std::vector<Layer>> time_by_family(Session& session) {
   return out;
 }
 
-// Far above what the order of a sum does, far below a wrong kernel.
-constexpr double kSameResult = 2e-2;
-
-double relative_difference(const ir::HostTensor& a, const ir::HostTensor& b) {
-  double error = 0, norm = 0;
-  for (int64_t i = 0; i < a.count(); ++i) {
-    const double x = a.get_double(i), y = b.get_double(i);
-    if (!std::isfinite(x) || !std::isfinite(y)) continue;
-    error += (x - y) * (x - y);
-    norm += y * y;
-  }
-  return norm > 0 ? std::sqrt(error / norm) : std::sqrt(error);
-}
-
 }  // namespace
 
 std::optional<double> Summary::win_pct() const {
@@ -126,15 +112,7 @@ Status measure_model(const ir::Graph& graph, const compiler::Compiled& compiled,
     RTX_TRY(auto baseline_program, runtime::Program::from_plan(std::move(plain.plan), load));
     RTX_TRY(unfused, Session::open(std::move(baseline_program), inputs));
     subjects.emplace_back([&] { return time_unless_interrupted(*unfused); });
-    // Two programs that do not compute the same are not compared. Both were checked on their own; this catches a broken library.
-    RTX_CHECK(synth->run());
-    RTX_CHECK(unfused->run());
-    for (size_t i = 0; i < synth->outputs().size(); ++i) {
-      const double apart = relative_difference(synth->outputs()[i], unfused->outputs()[i]);
-      if (apart > kSameResult)
-        return error_of(ErrorKind::check_failed, "the compiled model and its unfused baseline disagree",
-                        "output " + compiled.plan.outputs[i].name + " differs by " + number(apart) + " of its norm", "run `rtx verify` on the model");
-    }
+    RTX_CHECK(check_same_results(*synth, *unfused));
   }
   // Rounds by what one run costs: about three seconds in all.
   RTX_TRY(const double once, synth->time_once());
