@@ -42,7 +42,6 @@ DEVICE int threads() { return rtx_emulation::self().threads; }
 DEVICE i64 group() { return rtx_emulation::self().group; }
 DEVICE i64 groups() { return rtx_emulation::self().groups; }
 DEVICE int wave_lane() { return thread() % WAVE; }
-DEVICE int wave() { return thread() / WAVE; }
 
 // ---- together ---------------------------------------------------------------------------------------------------------------
 namespace rtx_emulation {
@@ -79,6 +78,7 @@ DEVICE void wave_barrier(int line = __builtin_LINE()) {
 template <class T> DEVICE T shuffle(T x, int from, int line = __builtin_LINE()) {
   return rtx_emulation::exchanged(x, from & (WAVE - 1), line);
 }
+DEVICE int wave(int line = __builtin_LINE()) { return shuffle(thread() / WAVE, 0, line); }  // as on a GPU: all lanes ask, or none comes back
 template <class T> DEVICE T shuffle_xor(T x, int mask, int line = __builtin_LINE()) {
   return rtx_emulation::exchanged(x, (wave_lane() ^ mask) & (WAVE - 1), line);
 }

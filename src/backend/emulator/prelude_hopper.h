@@ -13,7 +13,7 @@ struct alignas(64) TensorMap { u64 word[16]; };  // the device's own
 #define VIEW(index) (static_cast<const TensorMap*>(rtx_emulation::self().views) + (index))
 
 // ---- who am I, more of it -------------------------------------------------------------------------------------------------------
-DEVICE int warpgroup() { return thread() / 128; }
+DEVICE int warpgroup(int line = __builtin_LINE()) { return shuffle(thread() / 128, 0, line); }  // as there: by all lanes, or none comes back
 DEVICE bool elect_one(int line = __builtin_LINE()) { return rtx_emulation::vote(rtx_emulation::Collective::elect, wave_lane() == 0, line); }
 template <int N> DEVICE void registers_grow(int line = __builtin_LINE()) { rtx_emulation::self().hooks->registers(N, true, line); }
 template <int N> DEVICE void registers_shrink(int line = __builtin_LINE()) { rtx_emulation::self().hooks->registers(N, false, line); }

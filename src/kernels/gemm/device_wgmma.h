@@ -203,16 +203,19 @@ template <class P, class C, class O, class Epilogue> struct InView {
   u32 used = 0;  // boxes before this tile
 
   DEVICE static u8* box_at(void* room, u32 k) { return static_cast<u8*>(room) + k % P::BOXES * 8192; }
-  DEVICE static Mbarrier* arrived(u32 k) {
-    return reinterpret_cast<Mbarrier*>(static_cast<u8*>(scratch) + G::barriers_at) + 2 * P::STAGES + (warpgroup() - 1) * P::BOXES + k % P::BOXES;
+  // Behind the ring's barriers; `room` tells whose.
+  DEVICE static Mbarrier* arrived(void* room, u32 k) {
+    u8* const all_rooms = static_cast<u8*>(scratch) + G::finish_at;
+    const int own = int(static_cast<u8*>(room) - all_rooms) / G::finish_bytes;
+    return reinterpret_cast<Mbarrier*>(static_cast<u8*>(scratch) + G::barriers_at) + 2 * P::STAGES + own * P::BOXES + k % P::BOXES;
   }
   // One thread: box k gets what `other` has there.
   DEVICE void fetch(void* room, const Tile& tile, int row, int part) {
     const u32 k = used + u32(part);
     const int m = tile.m + row + part / pieces * 64, n = tile.n / per + part % pieces * 64;
-    mbarrier_expect(arrived(k), 8192);
-    if constexpr (P::OTHER_BATCHES) load_view(box_at(room, k), other, arrived(k), n, m, tile.batch);
-    else load_view(box_at(room, k), other, arrived(k), n, m);
+    mbarrier_expect(arrived(room, k), 8192);
+    if constexpr (P::OTHER_BATCHES) load_view(box_at(room, k), other, arrived(room, k), n, m, tile.batch);
+    else load_view(box_at(room, k), other, arrived(room, k), n, m);
   }
   DEVICE void begin(void* room, const Tile& tile, int row) {
     if constexpr (P::OTHER_VIEW)
@@ -230,7 +233,7 @@ template <class P, class C, class O, class Epilogue> struct InView {
         const u32 k = used + u32(part);
         u8* const box = box_at(room, k);
         if constexpr (P::OTHER_VIEW) {
-          mbarrier_wait(arrived(k), k / P::BOXES & 1);
+          mbarrier_wait(arrived(room, k), k / P::BOXES & 1);
         } else {
           if (first) store_view_wait_read<P::BOXES - 1>();
           barrier(own, 128);
