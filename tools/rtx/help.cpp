@@ -50,6 +50,8 @@ const std::vector<Page>& pages() {
        "said only where the 95 % intervals do not overlap.",
        {{"rtx bench model.onnx --dim batch=1 --baseline --layers", "against the unfused baseline, and each region's share"},
         {"rtx bench suite --family gemm --output gemm.json", "matrix products against OpenBLAS, raw samples into a file"},
+        {"rtx bench suite --target cuda --group gemm --peers --output ours.json", "against cuBLASLt in the same process; --list shows all groups"},
+        {"rtx bench --compare ours.json torch.json --report both.html", "result files joined into one table and page"},
         {"rtx bench --recheck gemm.json", "run that again and compare"}},
        "1 --recheck found something slower than the file's spread; 3 the bundle cannot be used here; 4 no compiler or no OpenBLAS; 74 a file cannot be written"},
       {"explain",
