@@ -40,9 +40,9 @@ const Kernel kWarpgroups = {"gemm", "a: bf16[72,520]; b: bf16[520,72]; y = matmu
 constexpr const char* kAttentionText =
     "q: f16[1,2,70,64]; k: f16[1,1,330,64]; v: f16[1,1,330,64]; a = attention(q, k, v, scale=0.2); return a";
 const Kernel kAttention = {"attention", kAttentionText,
-                           "mma=1 block_q=64 block_k=64 waves=4 stages=1 turns=0 ahead=0 splits=1"};
+                           "mma=1 block_q=64 block_k=64 waves=4 stages=1 turns=0 splits=1"};
 const Kernel kAttentionWarpgroups = {"attention", kAttentionText,
-                                     "mma=2 block_q=64 block_k=64 waves=8 stages=2 turns=0 ahead=0 splits=1"};
+                                     "mma=2 block_q=64 block_k=64 waves=8 stages=2 turns=0 splits=1"};
 
 struct Fault {
   const char* name;

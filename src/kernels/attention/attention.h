@@ -23,7 +23,6 @@ struct Params {
   int64_t waves = 4;            // of a group; of warpgroups, with the one that loads
   int64_t stages = 1;           // of matrix instructions: blocks of keys and values in scratch
   int64_t turns = 0;            // warpgroups issue their products one after the other, while the rest work on their scores
-  int64_t ahead = 0;            // a tile's first products are issued before the results of the one before it leave
   int64_t splits = 1;           // groups that share a tile's keys; a second launch combines them
 };
 

@@ -54,10 +54,10 @@ TEST(AttentionGpu, every_tile_agrees) {
   for (const char* parameters :
        {"block_q=128 block_k=64 waves=4 stages=1", "block_q=128 block_k=48 waves=4 stages=2", "block_q=128 block_k=32 waves=8 stages=3", "block_q=64 block_k=128 waves=4 stages=1",
         "block_q=32 block_k=64 waves=4 stages=2", "block_q=16 block_k=64 waves=4 stages=3", "block_q=16 block_k=128 waves=8 stages=1", "block_q=64 block_k=64 waves=8 stages=2 splits=2"})
-    cases.push_back({.text = text, .parameters = std::string("mma=1 splits=1 turns=0 ahead=0 ") + parameters});
+    cases.push_back({.text = text, .parameters = std::string("mma=1 splits=1 turns=0 ") + parameters});
   for (const char* parameters : {"block_q=4 block_k=8", "block_q=8 block_k=64", "block_q=16 block_k=16", "block_q=32 block_k=32", "block_q=64 block_k=64", "block_q=64 block_k=8 splits=4"})
     cases.push_back({.text = body({1, 4, 2, 70, 150, 24, 40}, "scale=0.2, causal=1, causal_offset=80"), .parameters = std::string("splits=1 ") + parameters});
-  cases.push_back({.text = body({1, 1, 1, 70, 100, 256, 256}, "scale=0.06", "bf16"), .parameters = "mma=1 block_q=64 block_k=64 waves=4 stages=1 turns=0 ahead=0 splits=1"});
+  cases.push_back({.text = body({1, 1, 1, 70, 100, 256, 256}, "scale=0.06", "bf16"), .parameters = "mma=1 block_q=64 block_k=64 waves=4 stages=1 turns=0 splits=1"});
   EXPECT_EQ(check(cases), "");
 }
 

@@ -206,12 +206,14 @@ class WgmmaText : public WgmmaRows {
     line("const u8* const q_rows = q + part * 8192;");
     if (takes_turns()) line("if (part == {}) barrier_arrive(1, 256);  // the first begins", s_.consumers - 1);
     line("Rows tile_rows;");
-    if (ahead()) first_products("true");
     tiles([&] {
       line("tile_rows.clear();");
       row_ranges();
       line("int from = start + (count - 1) * {};", params_.block_k);
-      if (!ahead()) first_products("true");
+      line("mbarrier_wait(q_full, q_parity);");
+      line("q_parity ^= 1;");
+      line("mbarrier_wait(keys_full + ring.stage, ring.parity);");
+      products_of_keys();
       line("wgmma_wait<0>();");
       line("if (leads) mbarrier_arrive(keys_empty + ring.stage);");
       scores();
@@ -239,23 +241,11 @@ class WgmmaText : public WgmmaRows {
       line("tile_rows.finish_total();");
       line("const int last = ring.stage;");
       line("ring.next();");
-      if (ahead()) first_products("more");
-      line("wgmma_wait<{}>();", ahead() ? 1 : 0);
+      line("wgmma_wait<0>();");
       line("if (leads) mbarrier_arrive(values_empty + last);");
       finish();
     });
-    if (ahead()) line("wgmma_wait<0>();");
     if (s_.results_by_view) line("if (leads) store_view_wait<0>();");
-  }
-  // The next tile's first products run while this tile's results leave. Behind the last tile they are of what stands there, and nobody reads them: compilers keep products in flight only where no branch leads around them.
-  bool ahead() const { return params_.ahead != 0; }
-  void first_products(const std::string& there) {
-    if (there != "true") source_.open(fmt::format("if ({})", there));
-    line("mbarrier_wait(q_full, q_parity);");
-    line("q_parity ^= 1;");
-    line("mbarrier_wait(keys_full + ring.stage, ring.parity);");
-    if (there != "true") source_.close();
-    products_of_keys();
   }
   // Awaited before the products with the values are: compilers move that wait up as far as the last branch, and without this one,
   // which hangs on all weights, it would stand before the powers of two, which are to be computed meanwhile.

@@ -179,7 +179,6 @@ Space<Params> gpu_space(const Problem& p, const backend::Caps& caps) {
       .axis_by("waves", &Params::waves, [](const Params& at) { return at.mma == 0 ? Values{4} : at.mma == 1 ? Values{4, 8} : Values{at.block_q / 16 + 4}; })
       .axis_by("stages", &Params::stages, [](const Params& at) { return at.mma == 0 ? Values{1} : at.mma == 1 ? Values{1, 2, 3} : Values{2, 3}; })
       .axis_by("turns", &Params::turns, [](const Params& at) { return at.mma == 2 && at.block_q > 64 ? Values{0, 1} : Values{0}; })
-      .axis_by("ahead", &Params::ahead, [](const Params& at) { return at.mma == 2 ? Values{0, 1} : Values{0}; })
       .axis("splits", &Params::splits, {1, 2, 4, 8, 16, 32, 64})
       .require("f32 arithmetic has four waves, one stage, at most 64 rows and 64 keys",
                [](const Params& at) { return at.mma != 0 || (at.waves == 4 && at.stages == 1 && at.block_q <= 64 && at.block_k <= 64 && at.block_k != 48); })
@@ -193,8 +192,6 @@ Space<Params> gpu_space(const Problem& p, const backend::Caps& caps) {
       .require("warpgroups have 64 rows each and one more loads for them",
                [](const Params& at) { return at.mma != 2 || (at.block_q >= 64 && at.waves == at.block_q / 16 + 4 && at.block_k >= 64 && at.block_k <= 192 && at.block_k % 16 == 0 && at.stages >= 2 && at.stages <= 3); })
       .require("several warpgroups may take turns", [](const Params& at) { return at.turns == 0 || (at.turns == 1 && at.mma == 2 && at.block_q > 64); })
-      .require("products are issued ahead by warpgroups whose results do not leave from where q comes",
-               [=](const Params& at) { return at.ahead == 0 || (at.ahead == 1 && at.mma == 2 && !wgmma_shape_of(p, at, caps).results_in_q()); })
       .require("a tile has less than twice as many rows as there are",
                [=](const Params& at) { return at.block_q == (at.mma == 2 ? 64 : at.mma == 1 ? 16 : 4) || at.block_q < 2 * rows; })
       .require("rows and groups are counted in 31 bits",

@@ -43,7 +43,7 @@ Params preferred_wgmma(const Problem& p, const backend::Caps& caps, const std::f
   const auto work = Attention::work(p);
   double least = 0;
   for (const int64_t block_q : {192, 128, 64})
-    for (const int64_t block_k : {176, 160, 128, 112, 96, 80, 64})
+    for (const int64_t block_k : {176, 160, 144, 128, 96, 64})
       for (const int64_t stages : {2, 3})
         for (const int64_t splits : {1, 2, 4, 8, 16, 32, 64}) {
           const Params at{.mma = 2, .block_q = block_q, .block_k = block_k, .waves = block_q / 16 + 4, .stages = stages, .turns = block_q > 64 && p.width <= 128 ? 1 : 0, .splits = splits};

@@ -58,6 +58,7 @@ std::string wgmma_refusal(const Problem& p, const backend::Caps& caps) {
     if (!caps.has(feature)) return std::string("the device has no ") + feature;
   if (!takes_mma(p, caps)) return "the operands are not those of matrix instructions";
   if (p.depth > 256 || p.width > 256) return "rows are wider than 256";
+  if (p.depth <= 16) return "rows of 16 and less are one product, around which the compiler serialises the others";
   const std::optional<Layout> q = layout_of(p.q, p, kQuery, kDepth), k = layout_of(p.k, p, kKey, kDepth), v = layout_of(p.v, p, kKey, kWidth);
   if (!q || !k || !v) return "q, k or v is not read in place";
   if (!has_view(*q, p.depth) || !has_view(*k, p.depth) || !has_view(*v, p.width)) return "rows of q, k or v do not start at multiples of 16 bytes";
