@@ -50,7 +50,8 @@ Result<Tuned> tune(const kernels::BoundProblem& problem, const ir::Graph& body, 
   Tuned out;
 
   const bool time_it = budget.seconds > 0;
-  const bool search = time_it && all.size() > 1;
+  const bool computes = std::any_of(body.outputs.begin(), body.outputs.end(), [&](ir::ValueId id) { return ir::element_count(body.extents(id)) > 0; });
+  const bool search = time_it && computes && all.size() > 1;  // all ways to compute nothing are as good
   auto order = grid_order(all, std::max(2, budget.max_candidates));
   double best_estimate = 0;
   for (const auto& candidate : order)

@@ -20,7 +20,7 @@ def help_teaches():
     for command in COMMANDS:
         text = succeeds(command, "--help").stdout
         examples = re.findall(r"^  rtx (\S+)", text, re.MULTILINE)
-        check(2 <= len(examples) <= 4 and set(examples) == {command}, f"rtx {command} --help has the examples {examples}, wanted 2 to 4 of its own")
+        check(2 <= len(examples) <= 5 and set(examples) == {command}, f"rtx {command} --help has the examples {examples}, wanted 2 to 5 of its own")
         check("Exit codes: " in text, f"rtx {command} --help names no exit codes")
         check(text.count("\nCommon to all commands:\n") == 1, f"rtx {command} --help does not group its options")
         # Every option that an example uses exists.
@@ -100,6 +100,8 @@ def values(model):
         refused(2, option, "compile", model, f"{option}={value}")
     for seed in ("-1", "1.5", "0x10", "18446744073709551616", "nan", " 1"):
         refused(2, "whole number", "run", model, f"--random={seed}")
+    nothing = json.loads(succeeds("tune", "gemm", "m=0", "n=8", "k=8", "--budget", "9", "--json").stdout)
+    check(len(nothing[0]["candidates"]) == 1, "a product of no rows is searched")
     for command in ("compile", "verify", "bench"):  # before the model is read, like everything about the target
         refused(2, "arch sm_80 cannot run here", command, "nothing.onnx", "--arch", "sm_80")
     refused(2, "arch sm_70 cannot run here", "verify", "nothing.onnx", "--target", "cuda", "--emulate", "--arch", "sm_70")
