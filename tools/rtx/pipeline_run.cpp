@@ -28,13 +28,16 @@ Result<compiler::Compiled> compile_graph(const ir::Graph& graph, Workbench& benc
 }
 
 Result<compiler::Compiled> compile_baseline(const ir::Graph& graph, Workbench& bench, compiler::Options options, bool library_only) {
-  // What a host checks in about a second, reference and all.
-  constexpr double kCheckedInFull = 1 << 25;
+  // More than an H200's cache holds, and what a host checks in half a second, reference and all.
+  constexpr double kCheckedInFull = 1 << 24;
+  // Its kernels have a dozen candidates each, and there are many of them: a block's took 40 s without.
+  constexpr double kSecondsPerKernel = 2;
   const bool gpu = !bench.device().host_addressable();
   options.fuse = false;
   // cuBLASLt is the strongest a user has; on a CPU our own kernel may be faster than the library.
   options.vendor_always = library_only || gpu;
   options.fewer_rows_above = gpu ? kCheckedInFull : 0;
+  if (gpu) options.budget_per_op_seconds = std::min(options.budget_per_op_seconds, kSecondsPerKernel);
   options.lock_file.clear();
   RTX_TRY(options.vendor, bench.vendor_library());
   return compiler::compile(graph, bench.toolbox(), options);
