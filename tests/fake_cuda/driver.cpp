@@ -16,7 +16,7 @@ bool has(CuDevice device) { return device >= 0 && device < state().settings.devi
 CuResult error_name(CuResult code, const char** text) {
   static const std::map<CuResult, const char*> names = {
       {cu_invalid_value, "CUDA_ERROR_INVALID_VALUE"}, {cu_out_of_memory, "CUDA_ERROR_OUT_OF_MEMORY"}, {cu_no_device, "CUDA_ERROR_NO_DEVICE"},
-      {cu_invalid_context, "CUDA_ERROR_INVALID_CONTEXT"}, {cu_no_binary_for_gpu, "CUDA_ERROR_NO_BINARY_FOR_GPU"}, {cu_invalid_handle, "CUDA_ERROR_INVALID_HANDLE"},
+      {cu_invalid_context, "CUDA_ERROR_INVALID_CONTEXT"}, {cu_context_destroyed, "CUDA_ERROR_CONTEXT_IS_DESTROYED"}, {cu_no_binary_for_gpu, "CUDA_ERROR_NO_BINARY_FOR_GPU"}, {cu_invalid_handle, "CUDA_ERROR_INVALID_HANDLE"},
       {cu_not_found, "CUDA_ERROR_NOT_FOUND"}, {cu_illegal_address, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {cu_out_of_resources, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
       {cu_capture_unsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}, {cu_capture_invalidated, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
       {cu_capture_implicit, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT"}};
@@ -70,6 +70,7 @@ CuResult release_context(CuDevice device) {
   if (--found->second->users > 0) return cu_success;
   state().contexts.erase(found->second.get());
   state().null_streams.erase(found->second.get());
+  state().destroyed.push_back(std::move(found->second));
   state().primaries.erase(found);
   return cu_success;
 }
@@ -87,7 +88,8 @@ CuResult set_context(CuContext context) {
 }
 CuResult context_device(CuDevice* device) {
   const std::lock_guard lock(state().mutex);
-  if (const CuResult code = enter("cuCtxGetDevice"); code != cu_success) return code;
+  const CuResult code = enter("cuCtxGetDevice");
+  if (code != cu_success && code != cu_context_destroyed) return code;  // a destroyed one still says whose it was, as NVIDIA's driver does
   return *device = current->device, cu_success;
 }
 

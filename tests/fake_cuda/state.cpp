@@ -41,6 +41,8 @@ CuResult enter(const char* call, bool needs_context) {
   if (!s.settings.log.empty())
     if (std::FILE* file = std::fopen(s.settings.log.c_str(), "a")) std::fprintf(file, "%s\n", call), std::fclose(file);
   if (!needs_context) return cu_success;
+  for (const auto& gone : s.destroyed)
+    if (gone.get() == current) return cu_context_destroyed;
   if (!current || !s.contexts.count(current)) return cu_invalid_context;
   return current->failure;
 }

@@ -84,6 +84,7 @@ struct State {
   Settings settings;
   std::map<std::string, int64_t> counts;
   std::map<CuDevice, std::unique_ptr<Context>> primaries;
+  std::list<std::unique_ptr<Context>> destroyed;  // primary ones that were released; a thread may still have one
   std::set<Context*> contexts;
   std::map<Context*, std::unique_ptr<Stream>> null_streams;
   std::set<Stream*> streams;

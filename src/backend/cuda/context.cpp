@@ -5,14 +5,24 @@
 namespace rtx::backend::cuda {
 
 Context::~Context() {
-  if (context_ && retained_) (void)driver->call().release_context(device_);
+  if (!context_ || !retained_) return;
+  const auto& call = driver->call();
+  CuContext now = nullptr;
+  if (call.current_context(&now) == cu_success && now == context_) (void)call.set_context(nullptr);  // it may be the last that anybody hears of it
+  (void)call.release_context(device_);
 }
 
 Status Context::choose() {
   const auto& call = driver->call();
   CuContext now = nullptr;
   CuDevice device = -1;
-  const bool callers = call.current_context(&now) == cu_success && now && call.context_device(&device) == cu_success && device == device_;
+  // A primary context that was released by all stays with the threads that had it, and still says whose it was.
+  const auto is_alive = [&] {
+    const AsideOfCaptures aside(*driver);
+    size_t free = 0, total = 0;
+    return call.memory_info(&free, &total) != cu_context_destroyed;
+  };
+  const bool callers = call.current_context(&now) == cu_success && now && call.context_device(&device) == cu_success && device == device_ && is_alive();
   unsigned flags = 0;
   int active = 0;
   (void)call.primary_state(device_, &flags, &active);

@@ -110,6 +110,22 @@ TEST_F(CudaDeviceFake, a_thread_without_a_context_keeps_the_devices) {
   }).join();
 }
 
+// Another thread still has the primary context of a device that is gone: the next device does not mistake it for the caller's.
+TEST_F(CudaDeviceFake, a_context_that_was_released_is_nobodys) {
+  auto first = this->device();
+  ASSERT_TRUE(first->make_ready().ok());
+  auto second = first;  // of a thread that outlives the first
+  std::thread([&] {
+    ASSERT_TRUE(first->make_ready().ok());
+    std::thread([&] { first.reset(), second.reset(); }).join();
+    const auto next = this->device();
+    ASSERT_TRUE(next->make_ready().ok());
+    const auto memory = next->allocate(64);
+    ASSERT_TRUE(memory.ok()) << memory.error().text();
+    next->release(*memory);
+  }).join();
+}
+
 TEST_F(CudaDeviceFake, a_context_of_the_callers_for_this_device_is_the_one_that_is_used) {
   CuContext callers = nullptr;
   std::thread([&] {

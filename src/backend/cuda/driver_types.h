@@ -31,6 +31,7 @@ enum CuCode : CuResult {
   cu_stub_library = 34,
   cu_no_device = 100,
   cu_invalid_context = 201,
+  cu_context_destroyed = 709,
   cu_no_binary_for_gpu = 209,
   cu_invalid_handle = 400,
   cu_not_found = 500,
