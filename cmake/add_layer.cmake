@@ -44,7 +44,12 @@ function(rtx_add_unit_test target label)
     TEST_PREFIX "${label}."
     WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}"
     DISCOVERY_TIMEOUT 120
-    PROPERTIES LABELS "${label}" TIMEOUT 300 ENVIRONMENT "${RTX_TEST_ENVIRONMENT}")
+    TEST_LIST ${target}_names
+    PROPERTIES LABELS "${label}" TIMEOUT 300)
+  # Handed to gtest_discover_tests, a list of variables would arrive as its first one.
+  set(file "${CMAKE_CURRENT_BINARY_DIR}/${target}_environment.cmake")
+  file(WRITE "${file}" "foreach(name IN LISTS ${target}_names)\n  set_tests_properties(\"\${name}\" PROPERTIES ENVIRONMENT \"${RTX_TEST_ENVIRONMENT}\")\nendforeach()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${file}")
 endfunction()
 
 # Tests never touch the user's cache or keys. A refused allocation is an error of ours to report, under asan too.

@@ -10,7 +10,7 @@ namespace rtx::backend::cuda {
 namespace {
 
 void put(std::string& out, uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i));
+  for (int i = 0; i < bytes; ++i) out += static_cast<char>(i < 8 ? value >> (8 * i) : 0);
 }
 std::string record(int attribute, std::initializer_list<uint32_t> payload) {
   std::string out = {4, static_cast<char>(attribute)};
