@@ -17,7 +17,8 @@ failures = []
 
 
 def environment(**changes):
-    out = {"PATH": os.environ["PATH"], "HOME": str(work / "home"), "RTX_CACHE_DIR": str(work / "cache"), "NO_COLOR": "1", "TMPDIR": str(temporary)}
+    out = {"PATH": os.environ["PATH"], "HOME": str(work / "home"), "RTX_CACHE_DIR": str(work / "cache"), "NO_COLOR": "1", "TMPDIR": str(temporary),
+           "ASAN_OPTIONS": "allocator_may_return_null=1"}  # a refused allocation is an error to report, under asan too
     out.update({name: value if value is None else str(value) for name, value in changes.items()})
     return {name: value for name, value in out.items() if value is not None}
 
