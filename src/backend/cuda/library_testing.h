@@ -1,6 +1,7 @@
 #pragma once
 // A device of host memory for tests of library calls, and a way to make a library of a few lines of C.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -39,7 +40,7 @@ class HostDevice final : public Device {
 
 // Path of a shared object made of this C text.
 inline std::string make_library(const std::string& name, const std::string& text) {
-  const std::string base = ::testing::TempDir() + name;
+  const std::string base = ::testing::TempDir() + std::to_string(getpid()) + name;  // other tests make theirs at the same time
   std::ofstream(base + ".c") << text;
   EXPECT_EQ(std::system(("cc -w -shared -fPIC -o " + base + ".so " + base + ".c").c_str()), 0);
   return base + ".so";
