@@ -24,12 +24,12 @@ def rtx(*words):
     return json.loads(process.stdout)
 
 
-for config, spelling, projections in itertools.product(("gpt-small", "llama-small"), ("parts", "operators"), ("joined", "separate")):
+for config, spelling, projections in itertools.product(("gpt-small", "llama-small", "encoder-small"), ("parts", "operators"), ("joined", "separate")):
     folder = work / f"{config}-{spelling}-{projections}"
     subprocess.run([sys.executable, source / "bench/models/export_block.py", config, "-o", folder, "--dtype", "f16", "--spelling", spelling, "--projections", projections],
                    check=True, stdout=subprocess.DEVNULL)
     regions = len(rtx("explain", folder / "model.onnx")["regions"])
-    wanted = 7 if config == "gpt-small" else 8
+    wanted = 8 if config == "llama-small" else 7
     if regions != wanted:
         sys.exit(f"what: {folder.name} becomes {regions} regions, wanted {wanted}")
     target = ["--target", "cuda", "--emulate"] if (config, spelling, projections) in EMULATED else []
@@ -37,3 +37,18 @@ for config, spelling, projections in itertools.product(("gpt-small", "llama-smal
     if not found["agrees"]:
         sys.exit(f"what: {folder.name} departs {' '.join(target)}\n{json.dumps(found)[:2000]}")
     print(f"{folder.name} {' '.join(target)}: {regions} regions, agrees")
+
+# One token of each sequence: its key and value are written into the caches where they stand.
+for config, wanted in (("gpt-small", 9), ("llama-small", 10)):
+    folder = work / f"{config}-decode"
+    subprocess.run([sys.executable, source / "bench/models/export_block.py", config, "-o", folder, "--dtype", "f16", "--projections", "separate", "--context", "48", "--batch", "3"],
+                   check=True, stdout=subprocess.DEVNULL)
+    states = ["--state", "past_k=present_k:48", "--state", "past_v=present_v:48"]
+    regions = len(rtx("explain", folder / "model.onnx", *states)["regions"])
+    if regions != wanted:
+        sys.exit(f"what: {folder.name} becomes {regions} regions, wanted {wanted}")
+    for target in ([], ["--target", "cuda", "--emulate"]):
+        found = rtx("verify", folder / "model.onnx", "--random", "3", *states, *target)
+        if not found["agrees"] or len(found["outputs"]) != 3:
+            sys.exit(f"what: {folder.name} departs {' '.join(target)}\n{json.dumps(found)[:2000]}")
+        print(f"{folder.name} {' '.join(target)}: {regions} regions, agrees")
