@@ -25,6 +25,7 @@ struct Caps {
 
   // Ceilings for the roofline estimate; estimates until a profile has measured them.
   double peak_gflops_f32 = 10.0;  // all cores
+  double peak_gflops_16 = 0;      // products of f16 and bf16 by matrix units, summed in f32; 0: as f32
   double copy_gbps = 10.0;
 
   bool has(const std::string& feature) const { return features.count(feature) != 0; }

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "rtx/bench_report.h"
 #include "rtx/interrupt.h"
+#include "rtx/layers.h"
 #include "rtx/options.h"
 #include "rtx/pipeline_run.h"
 #include "rtx/rebuild.h"
@@ -140,13 +141,13 @@ Result<std::vector<ResultRow>> bench_file(const BenchCommand& command, const Com
   }
   if (command.layers) {
     for (auto& subject : subjects) {
-      RTX_TRY(const auto steps, subject.session->run_timed());
+      RTX_TRY(auto steps, subject.session->run_timed());
       RTX_TRY(const auto again, subject.session->run_timed());
-      std::vector<std::vector<std::string>> table;
-      for (size_t i = 0; i < steps.size(); ++i)
-        table.push_back({steps[i].region, steps[i].kernel, number(std::min(steps[i].ms, again[i].ms), 4)});
+      for (size_t i = 0; i < steps.size(); ++i) steps[i].ms = std::min(steps[i].ms, again[i].ms);
       console.line(subject.name + ":");
-      console.table({"region", "kernel", "ms"}, table);
+      console.table(
+          {"region", "family", "ms", "of the whole", "rate", "of the ceiling", "kernel"},
+          layer_table(region_times(subject.session->program().plan(), steps, bench.device().caps())));
       console.line();
     }
   }

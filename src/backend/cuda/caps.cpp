@@ -20,18 +20,19 @@ struct Row {
   int multiprocessors;
   int lanes;                 // f32 FMA a clock and SM
   double boost_ghz;
+  double matrix_tflops;  // f16 and bf16 with f32 sums, dense, at the datasheet's clock
   double copy_gbps;
   int64_t l2_mib;
   int64_t shared_kib;        // opt-in, a group
   int64_t l1_kib;            // L1 and shared memory together, an SM
 };
 constexpr Row kRows[] = {
-    {8, 0, "sm_80", "A100 80 GB", 108, 64, 1.410, 1835, 40, 163, 192},
-    {8, 6, "sm_86", "RTX 3090", 82, 128, 1.695, 842, 6, 99, 128},
-    {8, 9, "sm_89", "RTX 4090", 128, 128, 2.520, 907, 72, 99, 128},
-    {9, 0, "sm_90a", "H200", 132, 128, 1.980, 4300, 60, 227, 256},
-    {10, 0, "sm_100", "B200", 148, 128, 1.965, 7200, 126, 227, 256},
-    {12, 0, "sm_120", "RTX 5090", 170, 128, 2.407, 1613, 96, 99, 128},
+    {8, 0, "sm_80", "A100 80 GB", 108, 64, 1.410, 312, 1835, 40, 163, 192},
+    {8, 6, "sm_86", "RTX 3090", 82, 128, 1.695, 71, 842, 6, 99, 128},
+    {8, 9, "sm_89", "RTX 4090", 128, 128, 2.520, 165, 907, 72, 99, 128},
+    {9, 0, "sm_90a", "H200", 132, 128, 1.980, 989, 4300, 60, 227, 256},
+    {10, 0, "sm_100", "B200", 148, 128, 1.965, 2250, 7200, 126, 227, 256},
+    {12, 0, "sm_120", "RTX 5090", 170, 128, 2.407, 209.5, 1613, 96, 99, 128},
 };
 
 // The row a capability is judged by: the newest of its major that is not newer than it, else nothing.
@@ -68,6 +69,7 @@ Caps shared_caps(const Row& row, const std::string& arch, int major, int minor, 
   caps.cores = row.multiprocessors;
   caps.features = features_of(major, minor, specific);
   caps.peak_gflops_f32 = row.multiprocessors * row.lanes * 2 * row.boost_ghz;
+  caps.peak_gflops_16 = row.matrix_tflops * 1e3;
   caps.copy_gbps = row.copy_gbps;
   return caps;
 }
@@ -141,6 +143,7 @@ Result<Caps> caps_of_device(const DeviceFacts& facts) {
   if (facts.max_threads_per_group > 0) caps.max_threads_per_group = facts.max_threads_per_group;
   const double ghz = facts.clock_khz > 0 ? facts.clock_khz * 1e-6 : row->boost_ghz;
   caps.peak_gflops_f32 = static_cast<double>(caps.cores) * row->lanes * 2 * ghz;
+  caps.peak_gflops_16 = row->matrix_tflops * 1e3 * caps.cores / row->multiprocessors;
   // Two transfers a clock; 0.9 of that is what a copy reaches.
   if (facts.memory_clock_khz > 0 && facts.memory_bus_bits > 0) caps.copy_gbps = 0.9 * 2 * facts.memory_clock_khz * 1e3 * (facts.memory_bus_bits / 8) * 1e-9;
   else caps.copy_gbps = row->copy_gbps * caps.cores / row->multiprocessors;

@@ -88,6 +88,13 @@ TEST(CudaCaps, a_device_is_named_by_product_size_and_partition) {
   EXPECT_NEAR(caps_of_device(facts)->copy_gbps, 4300.0 * 60 / 132, 1);
 }
 
+TEST(CudaCaps, matrix_units_of_a_part_of_a_device_are_a_part_of_its_rate) {
+  EXPECT_EQ(caps_of_arch("sm_90a")->peak_gflops_16, 989000);
+  auto half = h200();
+  half.multiprocessors = 66;
+  EXPECT_EQ(caps_of_device(half)->peak_gflops_16, 989000.0 / 2);
+}
+
 TEST(CudaCaps, a_device_with_a_memory_clock_says_its_own_bandwidth) {
   auto facts = h200();
   facts.memory_clock_khz = 3201000;
