@@ -1,17 +1,21 @@
-// Matrix product in double. Operands are packed into panels of four rows (A) and four columns (B), so that a 4 x 4 tile of the
-// result stays in registers over the whole of K:
+// Matrix product in double. Operands are packed into panels of four rows (A) and eight columns (B), so that a
+// 4 x 8 tile of the result stays in registers over the whole of K:
 //
-//   A panel  [K][4]   a(0..3, k)          B panel  [K][4]   b(k, 0..3)
+//   A panel  [K][4]   a(0..3, k)          B panel  [K][8]   b(k, 0..7)
+//
+// A thread has some of B's panels and goes over A with a few of them at a time: B is read once, and A from a
+// cache. Each element is one sum in increasing k, a product and then a sum, whatever the processor.
 #include "reference/evaluator.h"
 #include "reference/index.h"
 
 namespace rtx::reference {
 namespace {
 
-constexpr int64_t kTile = 4;
-typedef double Pair __attribute__((vector_size(16)));
+constexpr int64_t kRows = 4, kColumns = 8;
+constexpr int64_t kGroup = 4;  // panels of B at a time
+typedef double Four __attribute__((vector_size(32)));
 
-int64_t panels(int64_t count) { return (count + kTile - 1) / kTile; }
+int64_t panels(int64_t count, int64_t tile) { return (count + tile - 1) / tile; }
 
 // One operand as a matrix of lines (rows of A, columns of B) along K.
 struct Lines {
@@ -21,45 +25,67 @@ struct Lines {
   int64_t k_stride;
 };
 
+template <int64_t kTile>
 void pack(const Lines& from, int64_t k, int64_t panel, double* to) {
-  for (int64_t line = 0; line < kTile; ++line) {
-    const int64_t at = panel * kTile + line;
-    for (int64_t i = 0; i < k; ++i) to[i * kTile + line] = at < from.count ? from.data[at * from.line_stride + i * from.k_stride] : 0;
+  const int64_t first = panel * kTile, lines = std::min(kTile, from.count - first);
+  const double* const data = from.data + first * from.line_stride;
+  if (lines < kTile) std::fill(to, to + k * kTile, 0.0);
+  if (from.line_stride <= from.k_stride) {
+    for (int64_t i = 0; i < k; ++i)
+      for (int64_t line = 0; line < lines; ++line)
+        to[i * kTile + line] = data[line * from.line_stride + i * from.k_stride];
+  } else {
+    for (int64_t line = 0; line < lines; ++line)
+      for (int64_t i = 0; i < k; ++i)
+        to[i * kTile + line] = data[line * from.line_stride + i * from.k_stride];
   }
 }
 
-void tile(const double* a, const double* b, int64_t k, double* out, int64_t columns, int64_t rows_left, int64_t columns_left) {
-  Pair sums[kTile][2] = {};
-  for (int64_t i = 0; i < k; ++i, a += kTile, b += kTile) {
-    const Pair left{b[0], b[1]};
-    const Pair right{b[2], b[3]};
-    for (int64_t r = 0; r < kTile; ++r) {
-      const Pair factor{a[r], a[r]};
+template <int64_t kTile>
+std::vector<double> packed(const Lines& from, int64_t k, int threads) {
+  std::vector<double> out(static_cast<size_t>(panels(from.count, kTile) * k * kTile));
+  in_parallel(panels(from.count, kTile), threads, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) pack<kTile>(from, k, p, out.data() + p * k * kTile);
+  });
+  return out;
+}
+
+[[gnu::always_inline]] inline void tile_body(const double* a, const double* b, int64_t k, double* out) {
+  Four sums[kRows][2] = {};
+  for (int64_t i = 0; i < k; ++i, a += kRows, b += kColumns) {
+    const Four left{b[0], b[1], b[2], b[3]}, right{b[4], b[5], b[6], b[7]};
+    for (int64_t r = 0; r < kRows; ++r) {
+      const Four factor{a[r], a[r], a[r], a[r]};
       sums[r][0] += factor * left;
       sums[r][1] += factor * right;
     }
   }
-  for (int64_t r = 0; r < std::min(kTile, rows_left); ++r) {
-    for (int64_t c = 0; c < std::min(kTile, columns_left); ++c) out[r * columns + c] = sums[r][c / 2][c % 2];
-  }
+  for (int64_t r = 0; r < kRows; ++r)
+    for (int64_t c = 0; c < kColumns; ++c) out[r * kColumns + c] = sums[r][c / 4][c % 4];
 }
-
-// out[rows of the panels begin..end) = A B, with B packed.
-void multiply(const Lines& a, const Lines& b, int64_t k, const std::vector<double>& packed_b, double* out, int64_t begin, int64_t end) {
-  std::vector<double> packed_a(static_cast<size_t>(k * kTile));
-  for (int64_t p = begin; p < end; ++p) {
-    pack(a, k, p, packed_a.data());
-    for (int64_t q = 0; q < panels(b.count); ++q) {
-      tile(packed_a.data(), packed_b.data() + q * k * kTile, k, out + p * kTile * b.count + q * kTile, b.count, a.count - p * kTile,
-           b.count - q * kTile);
-    }
-  }
+void tile_anywhere(const double* a, const double* b, int64_t k, double* out) { tile_body(a, b, k, out); }
+#if defined(__x86_64__)
+[[gnu::target("avx2")]] void tile_avx2(const double* a, const double* b, int64_t k, double* out) {
+  tile_body(a, b, k, out);
 }
+const auto tile = __builtin_cpu_supports("avx2") ? tile_avx2 : tile_anywhere;
+#else
+const auto tile = tile_anywhere;
+#endif
 
-std::vector<double> packed(const Lines& b, int64_t k) {
-  std::vector<double> out(static_cast<size_t>(panels(b.count) * k * kTile));
-  for (int64_t q = 0; q < panels(b.count); ++q) pack(b, k, q, out.data() + q * k * kTile);
-  return out;
+// out = A B for B's panels begin..end, both operands packed.
+void multiply(const std::vector<double>& a, int64_t rows, const std::vector<double>& b, int64_t columns,
+              int64_t k, double* out, int64_t begin, int64_t end) {
+  double sums[kRows * kColumns];
+  for (int64_t first = begin; first < end; first += kGroup)
+    for (int64_t p = 0; p < panels(rows, kRows); ++p)
+      for (int64_t q = first; q < std::min(first + kGroup, end); ++q) {
+        tile(a.data() + p * k * kRows, b.data() + q * k * kColumns, k, sums);
+        const int64_t row = p * kRows, column = q * kColumns;
+        for (int64_t r = 0; r < std::min(kRows, rows - row); ++r)
+          for (int64_t c = 0; c < std::min(kColumns, columns - column); ++c)
+            out[(row + r) * columns + column + c] = sums[r * kColumns + c];
+      }
 }
 
 struct Problem {
@@ -105,10 +131,12 @@ RefTensor multiply_reals(const Call& call, Problem problem) {
   const auto one = [&](size_t batch, int threads) {
     const Lines a{call.input(0).reals.data() + offsets[batch][0], problem.rows, problem.a_row(), problem.a_k()};
     const Lines b{call.input(1).reals.data() + offsets[batch][1], problem.columns, problem.b_column(), problem.b_k()};
-    const std::vector<double> packed_b = packed(b, problem.k);
+    const auto packed_a = packed<kRows>(a, problem.k, threads),
+               packed_b = packed<kColumns>(b, problem.k, threads);
     double* to = out.reals.data() + static_cast<int64_t>(batch) * problem.rows * problem.columns;
-    in_parallel(panels(problem.rows), threads,
-                [&](int64_t begin, int64_t end) { multiply(a, b, problem.k, packed_b, to, begin, end); });
+    in_parallel(panels(problem.columns, kColumns), threads, [&](int64_t begin, int64_t end) {
+      multiply(packed_a, problem.rows, packed_b, problem.columns, problem.k, to, begin, end);
+    });
   };
   if (out.count() == 0) return out;
   const auto batches = static_cast<int64_t>(offsets.size());

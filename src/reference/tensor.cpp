@@ -1,6 +1,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/parallel.h"
 #include "reference/evaluator.h"
 
 namespace rtx::reference {
@@ -13,6 +14,9 @@ int64_t saturate(double value) {
   if (value <= static_cast<double>(std::numeric_limits<T>::min())) return static_cast<int64_t>(std::numeric_limits<T>::min());
   return static_cast<int64_t>(static_cast<T>(value));
 }
+
+// Elements are each other's equal: threads pay from some tens of thousands of them.
+int threads_for(int64_t elements) { return elements >= int64_t{1} << 17 ? 0 : 1; }
 
 }  // namespace
 
@@ -81,25 +85,29 @@ void round_all(RefTensor& tensor) {
 
 RefTensor from_host(const ir::HostTensor& tensor) {
   RefTensor out = make(tensor.dtype(), tensor.extents());
-  for (int64_t i = 0; i < tensor.count(); ++i) {
-    if (out.floating()) {
-      out.reals[static_cast<size_t>(i)] = tensor.get_double(i);
-    } else {
-      out.integers[static_cast<size_t>(i)] = tensor.get_int(i);
+  in_parallel(tensor.count(), threads_for(tensor.count()), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (out.floating()) {
+        out.reals[static_cast<size_t>(i)] = tensor.get_double(i);
+      } else {
+        out.integers[static_cast<size_t>(i)] = tensor.get_int(i);
+      }
     }
-  }
+  });
   return out;
 }
 
 ir::HostTensor to_host(const RefTensor& tensor) {
   ir::HostTensor out(tensor.dtype, tensor.extents);
-  for (int64_t i = 0; i < out.count(); ++i) {
-    if (tensor.floating()) {
-      out.set_double(i, tensor.reals[static_cast<size_t>(i)]);
-    } else {
-      out.set_int(i, tensor.integers[static_cast<size_t>(i)]);
+  in_parallel(out.count(), threads_for(out.count()), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (tensor.floating()) {
+        out.set_double(i, tensor.reals[static_cast<size_t>(i)]);
+      } else {
+        out.set_int(i, tensor.integers[static_cast<size_t>(i)]);
+      }
     }
-  }
+  });
   return out;
 }
 
