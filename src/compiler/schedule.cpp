@@ -104,7 +104,9 @@ class Scheduler {
       const auto& region = partition_.regions[r];
       const auto reads = std::count_if(region.inputs.begin(), region.inputs.end(), [&](ir::ValueId value) { return root(value) == old; });
       if (writer >= 0 && reads > 0) return -1;
-      if (region.outputs.size() == 1 && region.outputs[0] == fresh && chosen_[r].launches->begins_with_copy && reads == 1 && root(region.inputs[0]) == old)
+      const auto& launches = *chosen_[r].launches;
+      if (region.outputs.size() == 1 && region.outputs[0] == fresh && launches.begins_with_copy &&
+          reads == 1 && root(region.inputs[static_cast<size_t>(launches.steps[0].arguments[0].index)]) == old)
         writer = static_cast<int>(r);
     }
     return writer;

@@ -24,6 +24,16 @@ TEST(Columns, products_in_front_of_an_attention_are_one) {
   EXPECT_EQ(count(kWeights + products + kHeads + "return o", ir::Op::matmul, {.attention = false}), 5U) << "the baseline has all of them, and the two of attention";
 }
 
+TEST(Columns, products_that_go_into_caches_are_one_as_well) {
+  const std::string text = kWeights +
+                           "c: f32[1,2,9,2]; d: f32[1,2,9,2]; at: i64[1]; q = matmul(x, wq); k = matmul(x, "
+                           "wk); v = matmul(x, wv); " +
+                           heads("q", "q") + heads("k", "k") + heads("v", "v") +
+                           "nk = tensor_scatter(c, kh, at, axis=2); nv = tensor_scatter(d, vh, at, axis=2); "
+                           "o = attention(qh, nk, nv, scale=1.0); return o, nk, nv";
+  EXPECT_EQ(count(text, ir::Op::matmul), 1U);
+}
+
 TEST(Columns, biases_stand_side_by_side_too) {
   const std::string text = kWeights + "b: const f32[4] {1,2,3,4}; c: const f32[4] {5,6,7,8}; d: const f32[4] {9,10,11,12}; p = matmul(x, wq); q = add(p, b); s = matmul(x, wk); k = add(s, c); t = matmul(x, wv); v = add(t, d); " +
                            kHeads + "return o";
@@ -84,6 +94,14 @@ TEST(Columns, rotary_of_neighbouring_heads_is_one) {
   };
   EXPECT_EQ(count(text("8"), ir::Op::rotary), 1U);
   EXPECT_EQ(count(text("16"), ir::Op::rotary), 2U) << "not neighbours";
+  // One row of each sequence: nothing is transposed there.
+  EXPECT_EQ(count("y: f32[2,1,16]; c: f32[2,1,2]; t: f32[2,1,2]; qs = slice(y, starts=[0,0,0], "
+                  "steps=[1,1,1]): [2,1,8]; "
+                  "qh = reshape(qs): [2,2,1,4]; q = rotary(qh, c, t, interleaved=0, rotary_dim=4); "
+                  "ks = slice(y, starts=[0,0,8], steps=[1,1,1]): [2,1,4]; kh = reshape(ks): [2,1,1,4]; "
+                  "k = rotary(kh, c, t, interleaved=0, rotary_dim=4); return q, k",
+                  ir::Op::rotary),
+            1U);
 }
 
 }  // namespace

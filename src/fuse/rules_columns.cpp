@@ -24,6 +24,7 @@ bool is_moved_to_attention(const Editor& editor, ValueId value, int depth = 0) {
   return std::all_of(editor.readers(value).begin(), editor.readers(value).end(), [&](NodeId reader) {
     const ir::Node& node = editor.node(reader);
     if (node.op == Op::attention || node.op == Op::rotary) return true;
+    if (node.op == Op::tensor_scatter) return node.inputs[1] == value && node.inputs[0] != value;
     return (node.op == Op::reshape || node.op == Op::transpose) && is_moved_to_attention(editor, node.outputs[0], depth + 1);
   });
 }
@@ -157,14 +158,15 @@ struct Heads {
 std::optional<Heads> heads_of(const Editor& editor, ValueId value) {
   Match match(editor);
   const ir::Node* transpose = match.take(value, Op::transpose);
-  if (!transpose || transpose->attributes.integers("perm") != std::vector<int64_t>{0, 2, 1, 3}) return std::nullopt;
-  const ValueId rows = transpose->inputs[0];
-  const ir::Node* reshape = match.take(rows, Op::reshape);
-  if (!reshape) return std::nullopt;
-  const auto split = editor.extents(rows), joined = editor.extents(reshape->inputs[0]);
-  if (joined.size() != 3 || joined[0] != split[0] || joined[1] != split[1]) return std::nullopt;
+  if (transpose && transpose->attributes.integers("perm") != std::vector<int64_t>{0, 2, 1, 3})
+    return std::nullopt;
+  const ir::Node* reshape = match.take(transpose ? transpose->inputs[0] : value, Op::reshape);
+  const auto split = editor.extents(value);  // [B,H,S,D]; one row is in its place without a transpose
+  if (!reshape || split.size() != 4 || (!transpose && split[2] != 1)) return std::nullopt;
+  const auto joined = editor.extents(reshape->inputs[0]);
+  if (joined != std::vector<int64_t>{split[0], split[2], split[1] * split[3]}) return std::nullopt;
   Heads out;
-  out.heads = split[2];
+  out.heads = split[1];
   out.size = split[3];
   const auto y = range_of_columns(editor, reshape->inputs[0], &out.first);
   if (!y || !match.take(reshape->inputs[0], Op::slice)) return std::nullopt;

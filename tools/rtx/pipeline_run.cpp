@@ -49,6 +49,10 @@ Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const runtime::Pr
   RTX_TRY(session->execution_, session->program_->create_execution());
   session->inputs_ = inputs;
   const auto& plan = session->program_->plan();
+  const auto is_state = [&](size_t position, int bundle::StateInfo::*side) {
+    return std::any_of(plan.states.begin(), plan.states.end(),
+                       [&](const auto& state) { return state.*side == static_cast<int>(position); });
+  };
   session->outputs_.reserve(plan.outputs.size());
   backend::Device& device = *session->program_->device();
   // Where the device reads or writes the tensor: its own bytes where it can, else memory of the device.
@@ -63,17 +67,16 @@ Result<std::unique_ptr<Session>> Session::open(std::shared_ptr<const runtime::Pr
     RTX_TRY(void* where, place(tensor));
     if (where != tensor.mutable_bytes()) RTX_CHECK(device.copy_in(where, tensor.bytes(), tensor.byte_size(), nullptr));
     session->input_bindings_.push_back({plan.inputs[i].name, {where, tensor.dtype(), tensor.extents(), {}}});
+    if (!is_state(i, &bundle::StateInfo::input))
+      session->next_inputs_.push_back(session->input_bindings_.back());
   }
-  std::vector<bool> is_state(plan.outputs.size(), false);
-  for (const auto& state : plan.states)
-    if (state.output >= 0) is_state[static_cast<size_t>(state.output)] = true;
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     session->outputs_.emplace_back(plan.outputs[i].dtype, plan.outputs[i].extents);
     auto& tensor = session->outputs_.back();
-    if (is_state[i]) continue;
     RTX_TRY(void* where, place(tensor));
-    session->bound_outputs_.push_back(static_cast<int>(i));
     session->output_bindings_.push_back({plan.outputs[i].name, {where, tensor.dtype(), tensor.extents(), {}}});
+    if (!is_state(i, &bundle::StateInfo::output))
+      session->next_outputs_.push_back(session->output_bindings_.back());
   }
   RTX_CHECK(device.synchronize(nullptr));
   return session;
@@ -85,22 +88,25 @@ Session::~Session() {
 
 Status Session::run() {
   RTX_CHECK(execution_->run(input_bindings_, output_bindings_));
+  has_run_ = true;
   backend::Device& device = *program_->device();
   if (device.host_addressable()) return success();
   for (size_t k = 0; k < output_bindings_.size(); ++k) {
-    auto& tensor = outputs_[static_cast<size_t>(bound_outputs_[k])];
+    auto& tensor = outputs_[k];
     RTX_CHECK(device.copy_out(tensor.mutable_bytes(), output_bindings_[k].view.data, tensor.byte_size(), nullptr));
   }
   return device.synchronize(nullptr);
 }
 
 Result<double> Session::time_once() {
-  return program_->device()->time(nullptr, [this] { return execution_->run(input_bindings_, output_bindings_); });
+  if (!has_run_) RTX_CHECK(run());
+  return program_->device()->time(nullptr, [this] { return execution_->run(next_inputs_, next_outputs_); });
 }
 
 Result<std::vector<runtime::StepTime>> Session::run_timed() {
+  if (!has_run_) RTX_CHECK(run());
   std::vector<runtime::StepTime> times;
-  RTX_CHECK(execution_->run_timed(input_bindings_, &times));
+  RTX_CHECK(execution_->run_timed(next_inputs_, &times));
   return times;
 }
 

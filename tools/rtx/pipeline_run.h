@@ -29,8 +29,10 @@ class Session {
   Session& operator=(const Session&) = delete;
   static Result<std::unique_ptr<Session>> open(std::shared_ptr<const runtime::Program> program, const std::vector<ir::HostTensor>& inputs);
   ~Session();
-  Status run();                // the inputs as they were given; their results are in outputs()
-  Result<double> time_once();  // seconds from launch to the end, without copies to and from a device
+  Status run();  // the inputs as they were given, states too; their results are in outputs()
+  // Seconds from launch to the end, without copies to and from a device. States go on from the run before and
+  // stay where they are.
+  Result<double> time_once();
   Result<std::vector<runtime::StepTime>> run_timed();
   // Runs are issued as one CUDA graph from now on, where the device has graphs. The unfused baseline does without.
   void capture_runs() { execution_->capture_runs(!program_->device()->host_addressable()); }
@@ -42,8 +44,9 @@ class Session {
   std::unique_ptr<runtime::Execution> execution_;
   std::vector<ir::HostTensor> inputs_, outputs_;
   std::vector<void*> device_memory_;  // of a device that cannot use the host's: a place for each bound tensor
-  std::vector<int> bound_outputs_;    // positions in outputs_, one an output binding
   std::vector<runtime::Binding> input_bindings_, output_bindings_;
+  std::vector<runtime::Binding> next_inputs_, next_outputs_;  // without states: those of a run that goes on
+  bool has_run_ = false;
 };
 
 // Runs both. Two programs that do not compute the same are not compared: kind check_failed. Both were checked kernel by kernel, but for the

@@ -27,7 +27,8 @@ Result<backend::KernelPlan> emit_cache_write(const Problem& problem, const Param
                          "elements_per_group=" + std::to_string(params.elements_per_group),
                          work_text(problem.work));
   const auto n = [](int64_t value) { return std::to_string(value); };
-  const int64_t unit = unit_bytes(w.row_bytes), width = w.row_bytes / unit;  // of a row, in units
+  const int64_t unit = w.dense ? unit_bytes(w.row_bytes) : w.element_bytes,
+                width = w.row_bytes / unit;  // of a row, in units
   const std::string type = "u" + n(unit * 8);
   const bool many = !dialect.explicit_vectors;
   const int64_t each = many ? params.threads : params.elements_per_group;
@@ -57,21 +58,31 @@ Result<backend::KernelPlan> emit_cache_write(const Problem& problem, const Param
   };
   const int64_t all = w.batch * w.outer * w.room * width;
   plan.begins_with_copy = all > 0;
-  kernel("_copy", all, {"to[k] = from[k];"}, {{BufferKind::input, 0}, {BufferKind::output, 0}});
+  kernel("_copy", all, {"to[k] = from[k];"}, {{BufferKind::input, w.cache_input}, {BufferKind::output, 0}});
+  const std::string place = w.dense ? "k"
+                                    : w.fresh.text(
+                                          [](int variable) {
+                                            constexpr const char* names[] = {"b", "o", "s", "column"};
+                                            return std::string(names[variable]);
+                                          },
+                                          [](int) { return std::string("0"); });
   std::vector<std::string> body{"const i64 row = k / " + n(width) + ", slice = row / " + n(w.rows) +
                                     ", b = slice / " + n(w.outer) + ";",
                                 "i64 at = start[b] + row % " + n(w.rows) + ";"};
+  if (!w.dense)
+    body.push_back("[[maybe_unused]] const i64 o = slice % " + n(w.outer) + ", s = row % " + n(w.rows) +
+                   ", column = k % " + n(width) + ";");
   if (w.circular) {
     body.push_back("at %= " + n(w.room) + ";");
     body.push_back("if (at < 0) at += " + n(w.room) + ";");
-    body.push_back("to[(slice * " + n(w.room) + " + at) * " + n(width) + " + k % " + n(width) +
-                   "] = from[k];");
+    body.push_back("to[(slice * " + n(w.room) + " + at) * " + n(width) + " + k % " + n(width) + "] = from[" +
+                   place + "];");
   } else {
     body.push_back("if (at >= 0 && at < " + n(w.room) + ") to[(slice * " + n(w.room) + " + at) * " +
-                   n(width) + " + k % " + n(width) + "] = from[k];");
+                   n(width) + " + k % " + n(width) + "] = from[" + place + "];");
   }
   kernel("_write", w.batch * w.outer * w.rows * width, body,
-         {{BufferKind::input, 1}, {BufferKind::output, 0}, {BufferKind::input, 2}});
+         {{BufferKind::input, w.fresh_input}, {BufferKind::output, 0}, {BufferKind::input, w.start_input}});
   plan.text = source.take();
   return plan;
 }

@@ -1,9 +1,11 @@
 #pragma once
-// Movement: reshape, transpose, slice, expand, concat, gather, gather_nd, trilu and chains of them (pointwise operators may join):
-// each output element is one input element. scatter_nd alone: a copy of the data, then the updates; tensor_scatter alone: a copy of the
-// cache, then the fresh rows.
+// Movement: reshape, transpose, slice, expand, concat, gather, gather_nd, trilu and chains of them (pointwise
+// operators may join): each output element is one input element. scatter_nd alone: a copy of the data, then
+// the updates; tensor_scatter alone: a copy of the cache, then the fresh rows, which may be a view of what
+// the region reads.
 //
-// A gather's indices are data: one outside its axis is clamped into it. A scatter's update whose index is outside is dropped.
+// A gather's indices are data: one outside its axis is clamped into it. A scatter's update whose index is
+// outside is dropped.
 #include <string>
 
 #include "kernels/family.h"
@@ -27,7 +29,10 @@ struct Scatter {
 struct CacheWrite {
   bool present = false, circular = false;
   int64_t batch = 1, outer = 1, room = 1, rows = 1;  // extents: the first, those up to the axis, the axis of the cache and of fresh
-  int64_t row_bytes = 0;                             // behind the axis
+  int64_t row_bytes = 0, element_bytes = 0;          // behind the axis
+  int cache_input = 0, fresh_input = 1, start_input = 2;  // positions among the body's inputs
+  bool dense = true;
+  codegen::Index fresh;  // where not: element (b, o, s, column) of its buffer, over variables 0 to 3
 };
 
 struct Problem {

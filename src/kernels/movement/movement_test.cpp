@@ -119,6 +119,40 @@ TEST(Movement, caches_take_fresh_rows) {
   EXPECT_EQ(testing::check_everywhere<Family>(cases), "");
 }
 
+TEST(Movement, caches_take_rows_that_are_a_view) {
+  const auto fill = [](size_t input, int64_t i) {
+    return input == 2 ? (i == 0 ? 7.0 : 3.0) : static_cast<double>(i % 97);
+  };
+  std::vector<TestCase> cases;
+  // Heads of a projection, some of its columns; inputs in the order in which the region meets them, so the
+  // cache is not always first.
+  for (const char* type : {"f32", "bf16", "u8"})
+    cases.push_back({.text = "p: " + std::string(type) + "[2,2,24]; c: " + type +
+                             "[2,3,9,5]; s: i64[2]; k = slice(p, starts=[0,0,6], steps=[1,1,1]): [2,2,15]; h "
+                             "= reshape(k): [2,2,3,5]; f = transpose(h, perm=[0,2,1,3]); "
+                             "y = tensor_scatter(c, f, s, axis=2); return y",
+                     .fill = fill});
+  cases.push_back({.text = "p: f16[2,3,8]; c: f16[2,3,7,4]; s: i64[2]; k = slice(p, starts=[0,0,4], "
+                           "steps=[1,1,1]): [2,3,4]; f = reshape(k): [2,3,1,4]; "
+                           "y = tensor_scatter(c, f, s, axis=2, circular=1); return y",
+                   .fill = fill});
+  EXPECT_EQ(testing::check_everywhere<Family>(cases), "");
+  const auto why = [](const std::string& rest) {
+    return testing::refusal(*erase<Family>(), "p: f32[2,2,3,5]; c: f32[2,3,9,5]; s: i64[2]; " + rest);
+  };
+  EXPECT_NE(why("f = transpose(p, perm=[0,2,1,3]); y = tensor_scatter(c, f, s, axis=2); z = exp(y); return z")
+                .find("does not only move data"),
+            std::string::npos);
+  EXPECT_NE(why("f = transpose(p, perm=[0,2,1,3]); y = tensor_scatter(c, f, s, axis=2); z = transpose(y, "
+                "perm=[0,2,1,3]); return z")
+                .find("goes on in the region"),
+            std::string::npos);
+  EXPECT_NE(why("d = transpose(c, perm=[0,1,2,3]); f = transpose(p, perm=[0,2,1,3]); y = tensor_scatter(d, "
+                "f, s, axis=2); return y")
+                .find("made in the region"),
+            std::string::npos);
+}
+
 TEST(Movement, refuses_a_scatter_that_is_not_alone) {
   EXPECT_NE(testing::refusal(*erase<Family>(), "x: f32[4,5]; i: i64[3,1]; u: f32[3,5]; s = scatter_nd(x, i, u, reduction=0); y = exp(s); return y").find("computed alone"),
             std::string::npos);

@@ -1,9 +1,13 @@
+#include <algorithm>
+
 #include "codegen/lower.h"
 #include "kernels/movement/movement.h"
 
 namespace rtx::kernels::movement {
 
 namespace {
+
+using ir::Op;
 
 Result<Scatter> scatter_of(const ir::Graph& body) {
   const ir::Node& node = body.nodes[0];
@@ -28,25 +32,76 @@ Result<Scatter> scatter_of(const ir::Graph& body) {
   return out;
 }
 
+// The region's one tensor_scatter, whose result nobody reads here; what else there is moves data on its way
+// to `fresh`.
+Result<const ir::Node*> lone_cache_write(const ir::Graph& body) {
+  const ir::Node* out = nullptr;
+  for (const auto& node : body.nodes) {
+    if (node.op == Op::tensor_scatter && out)
+      return user_error("not a lone tensor_scatter", "the region has two of them");
+    if (node.op == Op::tensor_scatter)
+      out = &node;
+    else if (ir::info(node.op).op_class != ir::OpClass::movement || node.op == Op::rotary ||
+             node.op == Op::scatter_nd)
+      return user_error("not a lone tensor_scatter",
+                        std::string(ir::name(node.op)) + " does not only move data");
+  }
+  if (body.outputs.size() != 1 || body.outputs[0] != out->outputs[0])
+    return user_error("not a lone tensor_scatter", "what it writes goes on in the region");
+  return out;
+}
+
 Result<CacheWrite> cache_write_of(const ir::Graph& body) {
-  const ir::Node& node = body.nodes[0];
-  if (body.nodes.size() != 1) return user_error("not a lone tensor_scatter", "a tensor_scatter is computed alone");
-  const ir::ValueId cache = node.inputs[0], fresh = node.inputs[1], start = node.inputs[2];
-  for (const ir::ValueId v : {cache, fresh, start, node.outputs[0]}) {
+  RTX_TRY(const ir::Node* const node, lone_cache_write(body));
+  const ir::ValueId cache = node->inputs[0], fresh = node->inputs[1], start = node->inputs[2];
+  const auto position = [&](ir::ValueId value) {
+    return static_cast<int>(std::find(body.inputs.begin(), body.inputs.end(), value) - body.inputs.begin());
+  };
+  for (const ir::ValueId v : {cache, start, node->outputs[0]}) {
     if (!body.value(v).layout.dense()) return user_error("not a dense tensor_scatter", body.value(v).name + " is a strided view");
     if (body.is_constant(v)) return user_error("not a tensor_scatter of buffers", body.value(v).name + " is a constant");
+    if (v != node->outputs[0] && body.value(v).producer != ir::kNoNode)
+      return user_error("not a tensor_scatter of buffers", body.value(v).name + " is made in the region");
   }
   if (cache == fresh) return user_error("not a tensor_scatter of two tensors", "a cache is written into itself");
-  const auto extents = body.extents(cache);
-  const auto axis = node.attributes.integer("axis");
+  const auto extents = body.extents(cache), fresh_extents = body.extents(fresh);
+  const auto axis = static_cast<size_t>(node->attributes.integer("axis"));
   CacheWrite out;
   out.present = true;
-  out.circular = node.attributes.integer("circular") != 0;
+  out.circular = node->attributes.integer("circular") != 0;
   out.batch = extents[0];
-  out.outer = ir::element_count({extents.begin() + 1, extents.begin() + axis});
-  out.room = extents[static_cast<size_t>(axis)];
-  out.rows = body.extents(fresh)[static_cast<size_t>(axis)];
-  out.row_bytes = ir::element_count({extents.begin() + axis + 1, extents.end()}) * ir::bytes_of(body.value(cache).dtype);
+  out.outer = ir::element_count({extents.begin() + 1, extents.begin() + static_cast<std::ptrdiff_t>(axis)});
+  out.room = extents[axis];
+  out.rows = fresh_extents[axis];
+  const std::vector<int64_t> between(extents.begin() + 1,
+                                     extents.begin() + static_cast<std::ptrdiff_t>(axis)),
+      behind(extents.begin() + static_cast<std::ptrdiff_t>(axis) + 1, extents.end());
+  out.element_bytes = ir::bytes_of(body.value(cache).dtype);
+  out.row_bytes = ir::element_count(behind) * out.element_bytes;
+  out.cache_input = position(cache);
+  out.start_input = position(start);
+  out.dense = body.nodes.size() == 1 && body.value(fresh).layout.dense() && !body.is_constant(fresh);
+  if (out.dense) {
+    out.fresh_input = position(fresh);
+    return out;
+  }
+  // Element (b, o, s, column) of fresh: at an even distance or not, but in one buffer and as it lies there.
+  std::vector<codegen::Index> at = {codegen::Index::variable(0, out.batch)};
+  for (const auto& one : codegen::unravel(codegen::Index::variable(1, out.outer), between)) at.push_back(one);
+  at.push_back(codegen::Index::variable(2, out.rows));
+  for (const auto& one : codegen::unravel(codegen::Index::variable(3, ir::element_count(behind)), behind))
+    at.push_back(one);
+  RTX_TRY(const auto lowered, codegen::lower_value(body, fresh, at));
+  const auto& element = lowered.dag.elements[static_cast<size_t>(lowered.element)];
+  if (lowered.dag.elements.size() != 1 || element.kind != codegen::Element::Kind::load)
+    return user_error("not a tensor_scatter of a view", "its fresh rows are put together element by element");
+  const auto& buffer = lowered.dag.buffers[static_cast<size_t>(element.buffer)];
+  if (buffer.value == cache)
+    return user_error("not a tensor_scatter of two tensors", "a cache is written into itself");
+  if (body.is_constant(buffer.value))
+    return user_error("not a tensor_scatter of buffers", body.value(buffer.value).name + " is a constant");
+  out.fresh_input = position(buffer.value);
+  out.fresh = element.offset;
   return out;
 }
 
@@ -87,6 +142,9 @@ Result<Problem> Family::problem(const ir::Graph& body) {
     const CacheWrite& w = out.cache_write;
     out.scatter_text = "cache " + std::to_string(w.batch) + " x " + std::to_string(w.outer) + " x " + std::to_string(w.room) + " rows " + std::to_string(w.rows) + " of " +
                        std::to_string(w.row_bytes) + " bytes" + (w.circular ? " circular" : "");
+    if (!w.dense)
+      out.scatter_text +=
+          " from view " + w.fresh.text() + " of " + std::to_string(w.element_bytes) + " bytes";
   } else {
     RTX_TRY(out.program, lower_program(body));
     for (const auto& nest : out.program.nests) flops += static_cast<double>(nest.count() * nest.dag.flops());
