@@ -26,5 +26,6 @@ if(TARGET rtx)
   set_tests_properties(e2e.deterministic_5_processes PROPERTIES LABELS whole TIMEOUT 900)
   if(RTX_SANITIZE)  # the installed archives would need the sanitizers' libraries, and start-up is timed
     set_tests_properties(e2e.embed e2e.bundle PROPERTIES DISABLED TRUE)
+    set_tests_properties(e2e.blocks PROPERTIES ENVIRONMENT "RTX_TEST_NO_EMULATION=1")  # an emulated launch of a block outlasts its time limit there
   endif()
 endif()
